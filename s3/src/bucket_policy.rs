@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use objstore::Error;
 use objstore::name::is_account_name;
 use objstore::store::Settings;
+use s3_policy::Policy;
 use s3s::dto::{
     DeleteBucketPolicyInput, DeleteBucketPolicyOutput, GetBucketPolicyInput, GetBucketPolicyOutput,
     GetBucketPolicyStatusInput, GetBucketPolicyStatusOutput, PolicyStatus, PutBucketPolicyInput, PutBucketPolicyOutput,
@@ -15,7 +16,6 @@ use s3s::dto::{
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{Detail as _, OrRefuse as _, plain, says};
-use crate::policy::Policy;
 use crate::service::Service;
 use crate::{body, names, public_access};
 

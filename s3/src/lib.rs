@@ -43,7 +43,6 @@ mod multipart;
 mod names;
 mod object;
 mod payment;
-mod policy;
 mod post;
 mod presigned_v2;
 mod public_access;

@@ -16,16 +16,17 @@ use http::{HeaderMap, Uri};
 use objstore::name::BucketName;
 use objstore::store::{Account, ObjectAccess, ObjectInfo};
 use objstore::{Error, Store};
+use s3_policy::{Question, Scope, Verdict};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use super::ask::Ask;
 use super::bucket_access::{BucketAccess, Identity};
 use super::context::{CallerFacts, PolicyContext, VALUE_BYTES_MAX};
 use super::list::Lists;
+use super::policy_cache::Rule;
 use super::principal::stranger;
 use crate::error::{OrRefuse as _, from_store, refuse};
 use crate::names;
-use crate::policy::{Question, Rule, Scope, Verdict};
 use crate::request::Request;
 use crate::service::Service;
 

@@ -3,9 +3,10 @@
 use objstore::Store;
 use objstore::name::{BucketName, is_account_name};
 use objstore::store::{Account, Mode};
+use s3_policy::Verdict;
 
 use super::list::Lists;
-use crate::policy::{Policies, Rule, Verdict};
+use super::policy_cache::{Policies, Rule};
 use crate::public_access::{self, Block};
 
 /// How a policy identifies a caller.

@@ -11,13 +11,13 @@ use http::{HeaderMap, Uri};
 use objstore::clock::{Clock as _, SystemClock, Timestamp};
 use objstore::store::Account;
 use percent_encoding::percent_decode_str;
+use s3_policy::{Facts, Key};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use time::macros::format_description;
 
 use super::ask::{Ask, BodyFacts};
 use super::principal;
-use crate::policy::{Facts, Key};
 use crate::request::Request;
 use crate::server::Peer;
 use crate::tagging;

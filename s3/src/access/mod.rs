@@ -17,6 +17,7 @@ mod context;
 mod credential_cache;
 mod list;
 mod mounts;
+mod policy_cache;
 mod principal;
 mod right;
 mod source;
@@ -38,6 +39,7 @@ use http::{HeaderMap, Uri};
 use objstore::Store;
 use objstore::name::BucketName;
 use objstore::store::Account;
+use s3_policy::Scope;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::dto::{
     CopyObjectInput, PutObjectLegalHoldInput, PutObjectRetentionInput, PutObjectTaggingInput, TaggingDirective,
@@ -46,7 +48,6 @@ use s3s::dto::{
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result};
 
 use crate::error::{Detail as _, OrRefuse as _, not_offered, refuse};
-use crate::policy::Scope;
 use crate::request::{self, Request};
 use crate::service::Service;
 use crate::{acl, names, tagging, unsupported_headers};

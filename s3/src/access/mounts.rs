@@ -7,9 +7,9 @@
 
 use objstore::name::BucketName;
 use objstore::store::{Account, MountPolicies, MountRights};
+use s3_policy::{Facts, Key, Known, Policy};
 
 use super::principal;
-use crate::policy::{Facts, Key, Known, Policy};
 
 /// The actions of reading through a mount, as policies name them.
 const READS: [&str; 4] = ["s3:GetObject", "s3:GetObjectAttributes", "s3:GetObjectTagging", "s3:ListBucket"];

@@ -1,8 +1,7 @@
 //! Policy condition keys that describe the caller, of a request or of a mount.
 
 use objstore::store::Account;
-
-use crate::policy::ANONYMOUS;
+use s3_policy::ANONYMOUS;
 
 /// An account as a policy sees one that it does not name: under a name that no other account has.
 pub(super) fn stranger(account: &Account) -> Account {

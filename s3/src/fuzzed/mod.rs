@@ -8,13 +8,13 @@ mod wire;
 use std::collections::BTreeMap;
 
 use http::request::Parts;
+use s3_policy::{Facts, Key, Policy, Question, Scope, Verdict};
 use s3s::dto::{CopySource, Range};
 
 use crate::address::Resource;
 use crate::body::{Kind, ended};
 use crate::checksum::Claims;
 use crate::cors::Asked;
-use crate::policy::{Facts, Key, Policy, Question, Scope, Verdict};
 use crate::{guard, names, post, presigned_v2, rewrite, tagging, token};
 pub use wire::Endpoint;
 

@@ -14,7 +14,7 @@ pub(crate) struct Net {
 
 impl Net {
     /// Parses `10.0.0.0/8`, `2001:db8::/32`, or a single address.
-    pub(in crate::policy) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits.parse::<u8>().ok()?)),
             None => (text, None),
@@ -51,17 +51,17 @@ impl Net {
     }
 
     /// Whether it is a range of IPv4.
-    pub(in crate::policy) fn is_v4(self) -> bool {
+    pub(crate) fn is_v4(self) -> bool {
         self.address.is_ipv4()
     }
 
     /// The number of leading bits that its addresses share.
-    pub(in crate::policy) fn bits(self) -> u8 {
+    pub(crate) fn bits(self) -> u8 {
         self.bits
     }
 
     /// The first and the last address as numbers.
-    pub(in crate::policy) fn ends(self) -> (u128, u128) {
+    pub(crate) fn ends(self) -> (u128, u128) {
         let (address, width) = match self.address {
             IpAddr::V4(address) => (u128::from(u32::from(address)), 32),
             IpAddr::V6(address) => (u128::from(address), 128),

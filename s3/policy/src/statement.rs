@@ -3,11 +3,33 @@
 use super::action::{Actions, Kinds};
 use super::condition::{Condition, Known};
 use super::json::Json;
+use super::key::Key;
 use super::pattern::{Pattern, Variables};
 use super::principal::Principals;
 use super::public::{Reach, is_wide};
+use super::question::{Question, Scope};
 use super::resource::Resources;
-use super::{Key, Malformed, Origin, Question, Scope, texts};
+use super::syntax::{Malformed, texts};
+
+/// The origin of a policy, which decides how strictly it is parsed.
+#[derive(Clone, Copy)]
+pub(super) enum Origin<'a> {
+    /// A client sets it. The function says whether an account exists.
+    Put(&'a dyn Fn(&str) -> bool),
+    /// It was stored earlier, possibly under fewer rules.
+    Stored,
+}
+
+impl Origin<'_> {
+    /// Whether a statement may name this account. Accounts of a stored policy may have been deleted; their names then
+    /// match no one.
+    pub(super) fn knows(self, account: &str) -> bool {
+        match self {
+            Self::Put(exists) => exists(account),
+            Self::Stored => true,
+        }
+    }
+}
 
 /// A list of what a statement applies to, or of what it does not apply to.
 #[derive(Debug)]

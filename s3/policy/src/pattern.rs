@@ -7,9 +7,9 @@
 
 use std::borrow::Cow;
 
-use super::Facts;
-use super::condition::Key;
 use super::glob::{Glob, TooShort};
+use super::key::Key;
+use super::question::Facts;
 
 /// Whether `*` and `?` are wildcards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,7 +212,7 @@ pub(super) const ARN_PARTS: usize = 6;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::tests::Given;
+    use crate::tests::Given;
 
     fn matched(pattern: &str, text: &str) -> bool {
         let given = Given::new(&[("aws:username", &["al*ce"])]);

@@ -4,8 +4,8 @@
 //!   AWS is accepted. An unknown name is refused, because it would never have the intended effect. (Service
 //!   authorization reference, Amazon S3.)
 
-use super::Malformed;
 use super::pattern::{Case, Pattern, Variables, Wildcards};
+use super::syntax::Malformed;
 
 /// The kinds of resource that an action or a policy resource concerns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,9 @@
 //! Resources in policies: the bucket, or keys in it.
 
-use super::Facts;
-use super::Malformed;
 use super::action::Kinds;
 use super::pattern::{Case, Pattern, Variables, Wildcards};
+use super::question::Facts;
+use super::syntax::Malformed;
 
 const ARN: &str = "arn:aws:s3:::";
 

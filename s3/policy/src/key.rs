@@ -8,7 +8,7 @@
 
 /// A condition key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub struct Key {
     /// The name in lower case; for a key with a tag name, up to the `/`.
     name: String,
     /// The tag name.
@@ -17,7 +17,7 @@ pub(crate) struct Key {
 
 impl Key {
     /// Parses a name.
-    pub(crate) fn parse(name: &str) -> Option<Self> {
+    pub fn parse(name: &str) -> Option<Self> {
         let (name, tag) = match name.split_once('/') {
             None => (name.to_ascii_lowercase(), None),
             Some((_, "")) => return None,
@@ -38,7 +38,7 @@ impl Key {
     }
 
     /// The name in lower case.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.name
     }
 
@@ -55,7 +55,7 @@ impl Key {
     }
 
     /// The tag name.
-    pub(crate) fn tag(&self) -> Option<&str> {
+    pub fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
 }

@@ -9,8 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use objstore::name::BucketName;
 use objstore::store::BucketSettings;
-
-use super::Policy;
+use s3_policy::Policy;
 
 /// The most bytes of cached policies, measured as text; parsed they take several times that.
 const KEPT_BYTES_MAX: usize = 4 << 20;

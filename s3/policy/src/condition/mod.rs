@@ -4,23 +4,23 @@
 //!   may.
 //! - Without the key, a request meets a negated condition, one with `IfExists`, and `ForAllValues`; no other.
 
-mod key;
 mod net;
 mod operator;
 mod values;
 
-pub(crate) use key::Key;
 pub(super) use net::Net;
 
 use operator::{Operator, Quantifier};
 use values::Values;
 
 use super::json::Json;
+use super::key::Key;
 use super::pattern::{Pattern, Variables};
-use super::{Facts, Malformed, texts};
+use super::question::Facts;
+use super::syntax::{Malformed, texts};
 
 /// Facts about a caller outside of any request.
-pub(crate) trait Known {
+pub trait Known {
     /// Whether the value of a key is known, or known to be absent.
     fn knows(&self, key: &Key) -> bool;
 
@@ -42,7 +42,7 @@ pub(super) struct Condition {
 const NAMES_CALLER: [&str; 3] = ["aws:principalaccount", "aws:principalarn", "aws:userid"];
 
 /// The `aws:userid` of anonymous callers (IAM User Guide, IAM policy elements: Variables and tags).
-pub(crate) const ANONYMOUS: &str = "anonymous";
+pub const ANONYMOUS: &str = "anonymous";
 
 impl Condition {
     /// Parses a `Condition` element.

@@ -1,129 +1,35 @@
-//! Bucket policies: the language, and its evaluation.
-//!
-//! - The language is AWS's, 2008-10-17 and 2012-10-17 (S3 User Guide, Bucket policies; IAM User Guide, IAM JSON policy
-//!   reference). Unknown elements are refused when a policy is set, never ignored.
-//! - A denying statement overrides all allowing ones.
-//! - This module knows neither requests nor the store: it receives a [`Question`], and values for conditions through
-//!   [`Facts`].
+//! A whole policy: its statements, and its verdict.
 
-mod action;
-mod cache;
-mod condition;
-mod glob;
-mod json;
-mod pattern;
-mod principal;
-mod public;
-mod resource;
-mod statement;
-#[cfg(test)]
-mod tests;
-
-pub(crate) use cache::{Policies, Rule};
-pub(crate) use condition::{ANONYMOUS, Key, Known};
-
-use json::Json;
-use pattern::Variables;
-use statement::Statement;
+use crate::action::Kinds;
+use crate::condition::Known;
+use crate::json::Json;
+use crate::key::Key;
+use crate::pattern::Variables;
+use crate::public;
+use crate::question::{Question, Scope, Verdict};
+use crate::statement::{Origin, Statement};
+use crate::syntax::Malformed;
 
 /// The largest policy in bytes (S3 User Guide, Bucket policies).
 const BYTES_MAX: usize = 20 * 1024;
 
-/// Why a policy is malformed.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Malformed(pub(crate) String);
-
 /// A parsed policy.
 #[derive(Debug)]
-pub(crate) struct Policy {
+pub struct Policy {
     statements: Vec<Statement>,
     /// Its condition keys that never have a value here; only a policy set before they were refused has some.
     without_values: Vec<String>,
 }
 
-/// The origin of a policy, which decides how strictly it is parsed.
-#[derive(Clone, Copy)]
-enum Origin<'a> {
-    /// A client sets it. The function says whether an account exists.
-    Put(&'a dyn Fn(&str) -> bool),
-    /// It was stored earlier, possibly under fewer rules.
-    Stored,
-}
-
-impl Origin<'_> {
-    /// Whether a statement may name this account. Accounts of a stored policy may have been deleted; their names then
-    /// match no one.
-    fn knows(self, account: &str) -> bool {
-        match self {
-            Self::Put(exists) => exists(account),
-            Self::Stored => true,
-        }
-    }
-}
-
-/// A question to a policy: may this account perform this action?
-#[derive(Clone, Copy)]
-pub(crate) struct Question<'a> {
-    /// The account's name; `None` is anonymous.
-    pub(crate) account: Option<&'a str>,
-    /// The action, as in `s3:GetObject`.
-    pub(crate) action: &'a str,
-    /// `bucket` or `bucket/key`.
-    pub(crate) resource: &'a str,
-    /// Values for its conditions.
-    pub(crate) facts: &'a dyn Facts,
-}
-
-/// What is known of a question's resource before the body of the request was read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// The resource itself.
-    Resource,
-    /// Only that it is some key of the bucket.
-    SomeKey,
-}
-
-/// The values of a request for conditions and variables.
-pub(crate) trait Facts {
-    /// The values of a condition key; empty if the request has none.
-    fn values(&self, key: &Key) -> Vec<String>;
-
-    /// The result of `decide` for the statement with this number. It does not depend on the object, so it may be
-    /// cached.
-    fn once(&self, statement: usize, decide: &dyn Fn() -> bool) -> bool;
-}
-
-/// The verdict of a policy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// A statement denies the action.
-    Denied,
-    /// A statement allows it and none denies it.
-    Allowed,
-    /// No statement applies.
-    Silent,
-}
-
-impl Verdict {
-    /// The verdict for a caller who may be either of two: denied if one is denied, allowed if both are allowed.
-    pub(crate) fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Denied, _) | (_, Self::Denied) => Self::Denied,
-            (Self::Allowed, Self::Allowed) => Self::Allowed,
-            _ => Self::Silent,
-        }
-    }
-}
-
 impl Policy {
     /// Parses a policy that a client sets on `bucket`; `exists` says whether an account exists.
-    pub(crate) fn parse(text: &str, bucket: &str, exists: &dyn Fn(&str) -> bool) -> Result<Self, Malformed> {
+    pub fn parse(text: &str, bucket: &str, exists: &dyn Fn(&str) -> bool) -> Result<Self, Malformed> {
         Self::read(text, bucket, Origin::Put(exists))
     }
 
     /// Parses the stored policy of `bucket`. Earlier versions accepted condition keys without values: a statement that
     /// depends on one allows nothing, and denies regardless of that key.
-    pub(crate) fn stored(text: &str, bucket: &str) -> Result<Self, Malformed> {
+    pub fn stored(text: &str, bucket: &str) -> Result<Self, Malformed> {
         Self::read(text, bucket, Origin::Stored)
     }
 
@@ -178,7 +84,7 @@ impl Policy {
     }
 
     /// The policy's verdict.
-    pub(crate) fn judge(&self, question: &Question<'_>) -> Verdict {
+    pub fn judge(&self, question: &Question<'_>) -> Verdict {
         let mut verdict = Verdict::Silent;
         for (number, statement) in self.statements.iter().enumerate() {
             match statement.is_about(number, question) {
@@ -192,51 +98,35 @@ impl Policy {
 
     /// Whether it could allow the action, whatever the unread body contains. Denying statements are left out, and so
     /// are parts of allowing ones that depend on the body or the object.
-    pub(crate) fn could_allow(&self, question: &Question<'_>, scope: Scope) -> bool {
+    pub fn could_allow(&self, question: &Question<'_>, scope: Scope) -> bool {
         let mut allowing = self.statements.iter().filter(|statement| !statement.denies());
         allowing.any(|statement| statement.could_be_about(question, scope))
     }
 
     /// Whether a statement may deny an account an action that is not part of a request: on some key, under conditions
     /// evaluated as far as `known` allows.
-    pub(crate) fn may_deny(&self, account: &str, action: &str, known: &dyn Known) -> bool {
-        let what = (action, action::Kinds::of(action));
+    pub fn may_deny(&self, account: &str, action: &str, known: &dyn Known) -> bool {
+        let what = (action, Kinds::of(action));
         self.statements.iter().any(|statement| statement.denies() && statement.may_be_about(account, what, known))
     }
 
     /// The number of statements.
-    pub(crate) fn size(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.statements.len()
     }
 
     /// Whether it allows callers that it does not name (S3 User Guide, the meaning of "public").
-    pub(crate) fn is_public(&self) -> bool {
+    pub fn is_public(&self) -> bool {
         public::is_public(self.statements.iter().map(Statement::reach))
     }
 
     /// Its condition keys that never have a value; only a policy set long ago has some.
-    pub(crate) fn without_values(&self) -> &[String] {
+    pub fn without_values(&self) -> &[String] {
         &self.without_values
     }
 
     /// Whether a verdict depends on a condition key.
-    pub(crate) fn mentions(&self, wanted: impl Fn(&Key) -> bool) -> bool {
+    pub fn mentions(&self, wanted: impl Fn(&Key) -> bool) -> bool {
         self.statements.iter().any(|statement| statement.mentions(&wanted))
-    }
-}
-
-/// A text, or a list of texts.
-fn texts(what: &str, given: &Json) -> Result<Vec<String>, Malformed> {
-    let wrong = || Malformed(format!("Invalid policy syntax: {what} is a text or a list of texts."));
-    match given {
-        Json::Text(text) => Ok(vec![text.clone()]),
-        Json::List(list) if !list.is_empty() => list
-            .iter()
-            .map(|item| match item {
-                Json::Text(text) => Ok(text.clone()),
-                _ => Err(wrong()),
-            })
-            .collect(),
-        _ => Err(wrong()),
     }
 }

@@ -9,8 +9,8 @@ use time::{Date, OffsetDateTime};
 
 use super::net::Net;
 use super::operator::{Order, Test};
-use crate::policy::Facts;
-use crate::policy::pattern::{ARN_PARTS, Case, Pattern, Variables, Wildcards};
+use crate::pattern::{ARN_PARTS, Case, Pattern, Variables, Wildcards};
+use crate::question::Facts;
 
 /// The values that a request's value is compared with.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 //! - An account is named by its plain name, as `arn:aws:iam::NAME:root`, or as a user, `arn:aws:iam::…:user/NAME`.
 
 use super::json::Json;
-use super::{Malformed, texts};
+use super::syntax::{Malformed, texts};
 
 /// The callers that a statement concerns.
 #[derive(Debug)]
