@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use s3s::StdError;
 
-use super::sent::Sent;
+use crate::error::Sent;
 use crate::request::Request;
 
 /// The beginning of an error in the body that `s3s` writes.
@@ -33,7 +33,7 @@ impl Late {
         let Some(mut failure) = self.request.failure().filter(|_| written.starts_with(ERROR)).cloned() else {
             return written;
         };
-        failure.complete(&self.request, &self.sent);
+        failure.complete(self.request.addressed(), &self.sent);
         let mut xml = String::new();
         let ids = [("Resource", self.sent.resource()), ("RequestId", &*self.request.id), ("HostId", &*self.run)];
         failure.write(&mut xml, &ids);

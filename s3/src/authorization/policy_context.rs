@@ -18,8 +18,7 @@ use time::macros::format_description;
 
 use super::ask::{Ask, BodyFacts};
 use super::principal;
-use crate::request::Request;
-use crate::server::Peer;
+use crate::peer::Peer;
 use crate::tagging;
 
 const SECONDS_OF_DAY: i64 = 24 * 60 * 60;
@@ -28,17 +27,24 @@ const UNKNOWN_AGE_MS: i64 = 100 * 365 * SECONDS_OF_DAY * 1000;
 /// The longest value in bytes that a condition can compare; a key has half as many.
 pub(super) const VALUE_BYTES_MAX: usize = 2048;
 
+/// What a request's context says about its sender and its operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sender {
+    /// The client's connection; `None` for a request without one.
+    pub(crate) peer: Option<Peer>,
+    /// The operation that the request was routed to.
+    pub(crate) operation: &'static str,
+    /// Whether its URL is signed with Signature Version 2.
+    pub(crate) url_v2: bool,
+}
+
 /// The values from a request's head.
 pub(super) struct PolicyContext {
     headers: HeaderMap,
     query: Vec<(String, String)>,
-    peer: Option<Peer>,
+    sender: Sender,
     /// The region of this endpoint.
     region: Arc<str>,
-    /// The operation that the request was routed to.
-    operation: &'static str,
-    /// Whether its URL is signed with Signature Version 2.
-    url_v2: bool,
     now: Timestamp,
     /// The cached decision on each statement that does not depend on the object.
     decided: Box<[OnceLock<bool>]>,
@@ -61,19 +67,12 @@ pub(super) struct CallerFacts<'a> {
 
 impl PolicyContext {
     /// The context for a policy with this many statements.
-    pub(super) fn new(
-        (headers, uri): (&HeaderMap, &Uri),
-        request: &Request,
-        region: Arc<str>,
-        statements: usize,
-    ) -> Self {
+    pub(super) fn new((headers, uri): (&HeaderMap, &Uri), sender: Sender, region: Arc<str>, statements: usize) -> Self {
         Self {
             headers: headers.clone(),
             query: parameters(uri),
-            peer: request.peer,
+            sender,
             region,
-            operation: request.operation(),
-            url_v2: request.url_signer().is_some(),
             now: SystemClock.now(),
             decided: std::iter::repeat_with(OnceLock::new).take(statements).collect(),
             withheld: AtomicBool::new(false),
@@ -95,12 +94,12 @@ impl PolicyContext {
 
     /// Whether the URL is signed, with either version.
     fn is_url_signed(&self) -> bool {
-        self.url_v2 || self.parameter("X-Amz-Signature").is_some()
+        self.sender.url_v2 || self.parameter("X-Amz-Signature").is_some()
     }
 
     /// `s3:signatureversion`: `AWS` is Version 2.
     fn signature_version(&self) -> Option<&'static str> {
-        self.signed().map(|_| if self.url_v2 { "AWS" } else { "AWS4-HMAC-SHA256" })
+        self.signed().map(|_| if self.sender.url_v2 { "AWS" } else { "AWS4-HMAC-SHA256" })
     }
 
     /// `s3:authType`: where the signature stands.
@@ -114,7 +113,7 @@ impl PolicyContext {
     /// Whether the operation creates an object, if it is one that `s3:PutObject` allows: some only prepare an upload
     /// (S3 User Guide, Enforce conditional writes).
     fn creates_object(&self) -> Option<bool> {
-        match self.operation {
+        match self.sender.operation {
             "PutObject" | "PostObject" | "CopyObject" | "CompleteMultipartUpload" => Some(true),
             "CreateMultipartUpload" | "UploadPart" | "UploadPartCopy" => Some(false),
             _ => None,
@@ -130,7 +129,7 @@ impl PolicyContext {
 
     /// The age of the signature in milliseconds. Version 2 carries no date, so it counts as very old.
     fn age_ms(&self) -> Option<i64> {
-        if self.url_v2 {
+        if self.sender.url_v2 {
             return Some(UNKNOWN_AGE_MS);
         }
         let date = self.parameter("X-Amz-Date").or_else(|| self.header("x-amz-date"))?;
@@ -145,7 +144,7 @@ impl PolicyContext {
 }
 
 /// The decoded parameters of a URL.
-pub(super) fn parameters(uri: &Uri) -> Vec<(String, String)> {
+pub(crate) fn parameters(uri: &Uri) -> Vec<(String, String)> {
     let pairs = uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     pairs
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
@@ -161,8 +160,8 @@ impl CallerFacts<'_> {
     fn global(&self, name: &str) -> Option<String> {
         let context = self.context;
         match name {
-            "aws:sourceip" => context.peer.map(|peer| peer.address.ip().to_canonical().to_string()),
-            "aws:securetransport" => context.peer.map(|peer| peer.secure.to_string()),
+            "aws:sourceip" => context.sender.peer.map(|peer| peer.address.ip().to_canonical().to_string()),
+            "aws:securetransport" => context.sender.peer.map(|peer| peer.secure.to_string()),
             "aws:currenttime" => context.now()?.format(&Rfc3339).ok(),
             "aws:epochtime" => Some(context.now.parts().0.to_string()),
             "aws:useragent" => context.header("user-agent"),
@@ -180,7 +179,7 @@ impl CallerFacts<'_> {
             "prefix" => ask.told.prefix.clone().or_else(|| context.parameter(name)),
             "delimiter" | "max-keys" => context.parameter(name),
             "versionid" => ask.version.clone(),
-            "authtype" if context.operation == "PostObject" => self.account.map(|_| "POST".into()),
+            "authtype" if context.sender.operation == "PostObject" => self.account.map(|_| "POST".into()),
             "authtype" => context.signed().map(str::to_owned),
             "signatureversion" => context.signature_version().map(str::to_owned),
             "signatureage" => context.age_ms().map(|age| age.to_string()),
@@ -193,7 +192,7 @@ impl CallerFacts<'_> {
             "object-lock-remaining-retention-days" => self.days_left().map(|days| days.to_string()),
             "if-match" | "if-none-match" => context.header(name),
             "objectcreationoperation" => context.creates_object().map(|creates| creates.to_string()),
-            "tlsversion" => context.peer?.tls_version.map(str::to_owned),
+            "tlsversion" => context.sender.peer?.tls_version.map(str::to_owned),
             "x-amz-content-sha256" => context.content_sha256(),
             _ if name.starts_with("x-amz-") => context.header(name),
             _ => None,

@@ -16,20 +16,20 @@ use s3s::dto::{
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{Detail as _, OrRefuse as _, plain, says};
-use crate::service::Service;
-use crate::{body, names, public_access};
+use crate::service::{Call, Service};
+use crate::{names, public_access};
 
 /// Sets the policy of a bucket (S3 API, PutBucketPolicy).
 ///
 /// `x-amz-confirm-remove-self-bucket-access` is not needed: the owner can always change the policy.
 pub(crate) async fn put(
-    service: &Service,
+    call: &Call,
     request: S3Request<PutBucketPolicyInput>,
 ) -> S3Result<S3Response<PutBucketPolicyOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let (bucket, text) = (names::bucket(&request.input.bucket)?, request.input.policy);
     let (name, given) = (bucket.clone(), text.clone());
-    let (public, accounts) = service
+    let (public, accounts) = call
         .blocking(move |store| {
             let accounts = RefCell::new(BTreeMap::new());
             let exists = |account: &str| {
@@ -41,7 +41,7 @@ pub(crate) async fn put(
             Ok((policy.is_public(), accounts.take()))
         })
         .await?;
-    let default = service.standings.default_block();
+    let default = call.bucket_access.default_block();
     let check = move |settings: &Settings| {
         if public && public_access::in_force(settings, default).block_policy {
             let why = "the policy is public, and the bucket's public access block forbids public policies";
@@ -49,7 +49,7 @@ pub(crate) async fn put(
         }
         Ok(())
     };
-    service.store.put_policy(&bucket, text, accounts, check).await.or_refuse()?;
+    call.store.put_policy(&bucket, text, accounts, check).await.or_refuse()?;
     Ok(S3Response::new(PutBucketPolicyOutput::default()))
 }
 
@@ -94,8 +94,8 @@ pub(crate) async fn status(
     service: &Service,
     request: S3Request<GetBucketPolicyStatusInput>,
 ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
-    let (bucket, standings) = (names::bucket(&request.input.bucket)?, service.standings.clone());
-    let bucket_access = service.blocking(move |store| standings.read(store, None, &bucket).or_refuse()).await?;
+    let (bucket, reader) = (names::bucket(&request.input.bucket)?, service.bucket_access.clone());
+    let bucket_access = service.blocking(move |store| reader.read(store, None, &bucket).or_refuse()).await?;
     let policy_status = Some(PolicyStatus { is_public: Some(bucket_access.is_public()) });
     Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status }))
 }

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::outbound::{AccessLine, Cut};
+use super::line::{AccessLine, Cut};
 
 /// The responses of one connection.
 #[derive(Default)]
@@ -103,9 +103,9 @@ mod tests {
 
     use super::*;
     use crate::address::{Address, Domains};
-    use crate::body::{Listeners, Outbound};
     use crate::change::Auditor;
     use crate::metrics::Metrics;
+    use crate::outbound::{Listeners, Outbound};
     use crate::request::Request;
 
     /// Counters of responses on a connection.

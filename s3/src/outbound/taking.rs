@@ -2,12 +2,12 @@
 //!
 //! - Only the time counts during which the client has unread data, not the time that the store takes.
 //! - The response body checks when it is asked for more. For a client that reads nothing, its connection checks every
-//!   [`LOOK`](super::LOOK).
+//!   [`LOOK`](crate::body::LOOK).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Share;
+use crate::body::Share;
 
 /// A response that is being read.
 pub(crate) struct Taking {

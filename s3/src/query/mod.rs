@@ -1,7 +1,12 @@
-//! Query parameters, decoded as `s3s` decodes them.
+//! Query parameters of a URL, decoded as `s3s` decodes them.
 //!
 //! - Names are decoded before they are compared, so that a percent-encoded spelling of a known name does not bypass the
 //!   guards.
+
+pub(crate) mod signature_v2;
+mod subresource;
+
+pub(crate) use subresource::{SUBRESOURCES, chosen};
 
 use std::collections::BTreeSet;
 use std::mem;

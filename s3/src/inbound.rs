@@ -29,9 +29,7 @@ use hyper::body::Incoming;
 use s3s::StdError;
 use tokio::time::{Instant, Sleep};
 
-use super::elements::Elements;
-use super::memory::{self, LOOK, Memory, Share};
-use super::{Fault, Kind, Whole, of_document};
+use crate::body::{Elements, Fault, Kind, LOOK, Memory, Share, Whole, most};
 use crate::checksum::{Claims, Digest};
 use crate::document;
 use crate::request::Request;
@@ -82,7 +80,7 @@ impl Inbound {
         }
         let elements = (kind == Kind::Document).then(Elements::default);
         let document = (kind == Kind::Document && !inner.is_end_stream()).then(BytesMut::new);
-        let most = memory::most(kind, head.version, inner.size_hint().upper());
+        let most = most(kind, head.version, inner.size_hint().upper());
         let turn = most.map_or(BudgetShare::Came, |bytes| BudgetShare::Due(memory.clone(), bytes));
         Self {
             inner: Some(inner),
@@ -255,4 +253,31 @@ impl Drop for Inbound {
 
 async fn drain(mut rest: Incoming) {
     while let Some(Ok(_)) = std::future::poll_fn(|context| Pin::new(&mut rest).poll_frame(context)).await {}
+}
+
+/// The claims about a document. [`Request::prove`] refuses invalid ones.
+fn of_document(head: &Parts, kind: Kind) -> Option<Claims> {
+    if kind == Kind::Document { Claims::from_headers(&head.headers).ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_claims_of_a_document_are_kept() {
+        for (method, uri, document) in [
+            ("PUT", "/abc?tagging", true),
+            ("PUT", "/abc/k?versionId=7&tagging=", true),
+            ("PUT", "/abc", true),
+            ("POST", "/abc?delete", true),
+            ("POST", "/abc/k?uploadId=u", true),
+            ("GET", "/abc?tagging", false),
+            ("PUT", "/abc/k", false),
+            ("PUT", "/abc/k?partNumber=1&uploadId=tagging", false),
+        ] {
+            let (head, ()) = http::Request::builder().method(method).uri(uri).body(()).unwrap().into_parts();
+            assert_eq!(of_document(&head, Kind::of(&head, uri.contains("/k"))).is_some(), document, "{method} {uri}");
+        }
+    }
 }

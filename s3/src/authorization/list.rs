@@ -1,8 +1,8 @@
-//! What access control lists allow (S3 User Guide, "Access control list (ACL) overview", "Mapping of ACL permissions and
+//! The evaluation of access control lists (S3 User Guide, "Access control list (ACL) overview", "Mapping of ACL permissions and
 //! access policy permissions").
 //!
 //! - They are evaluated where Object Ownership enables ACLs, and only for actions that no grant or policy decides.
-//! - The owner of a bucket or an object can read and write its list, also where the list does not say so.
+//! - The owner of a bucket or an object can read and write its list, whether the list grants it or not.
 //! - Accounts are compared by their ids. No list applies to a snapshot.
 
 use std::sync::Arc;
@@ -37,7 +37,7 @@ enum Needed {
 }
 
 impl Lists {
-    /// The lists of a bucket, if ACLs are enabled there; `default` is blocked where the bucket was never told otherwise.
+    /// The lists of a bucket, if ACLs are enabled there; `default` is the public access block of a bucket that has none of its own.
     pub(super) fn of(bucket: &BucketSettings, default: Block) -> Option<Self> {
         let ownership = Setting::of(&bucket.settings);
         ownership.enables_acls().then(|| Self {
@@ -106,7 +106,7 @@ fn needed(ask: &Ask) -> Option<Needed> {
     match ask.action {
         "s3:ListBucket" | "s3:ListBucketVersions" | "s3:ListBucketMultipartUploads" => Some(OfBucket(Permission::Read)),
         "s3:PutObject" => Some(OfBucket(Permission::Write)),
-        // Who makes an object owns it, and says with it what its list is.
+        // The writer of an object owns it, and sets its list with the same request.
         "s3:PutObjectAcl" if ask.with_object => Some(OfBucket(Permission::Write)),
         "s3:DeleteObject" => Some(OwnObject),
         "s3:GetBucketAcl" => Some(OfBucket(Permission::ReadAcp)),

@@ -10,12 +10,23 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use objstore::name::BucketName;
-use objstore::store::Secret;
+use objstore::store::{Account, Secret};
 
-use crate::request::Caller;
+use super::bucket_access::BucketAccess;
 
 /// The most cached callers: keys times the buckets that each uses.
 const KEPT_MAX: usize = 1024;
+
+/// The claimed sender of a request, by its access key. It may be trusted only once `s3s` verified the signature.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    /// The access key id.
+    pub(crate) access_key: String,
+    /// Its account.
+    pub(crate) account: Account,
+    /// The account's access to the bucket of the path, if the path names one; read together with the key.
+    pub(crate) bucket_access: Option<objstore::Result<BucketAccess>>,
+}
 
 /// A caller, and the secret key that verifies its signatures.
 #[derive(Clone)]
@@ -71,7 +82,7 @@ impl Callers {
 #[cfg(test)]
 mod tests {
     use objstore::clock::Timestamp;
-    use objstore::store::{Account, Creator};
+    use objstore::store::Creator;
 
     use super::*;
 

@@ -1,44 +1,24 @@
-//! A response body while it is sent, and the access line that is logged at its end.
+//! The report on a request at the end of its response: the access line, metrics, the audit trail and the access log of
+//! its bucket.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, StatusCode, Version};
-use http_body::{Body, Frame, SizeHint};
+use http::StatusCode;
 use objstore::clock::{Clock as _, SystemClock};
 use time::OffsetDateTime;
 
-use super::{ReplyLedger, Share, Taking};
 use crate::access_log::{AccessLog, Asked, Client, Entry};
-use crate::change::{Auditor, Change};
+use crate::change::{self, Auditor, Change};
 use crate::client_info::bounded;
-use crate::guard::{Query, chosen};
 use crate::metrics::{Answered, Metrics};
+use crate::query::{Query, chosen};
 use crate::request::Request;
-
-/// Bytes that hyper writes around the headers of a response: the status line, the date, and line ends.
-const HEAD_BYTES: usize = "HTTP/1.1 200 OK\r\n".len() + "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".len() + "\r\n".len();
-
-/// A response body whose bytes are counted; dropping it ends the request.
-pub(crate) struct Outbound {
-    inner: s3s::Body,
-    /// Taken on drop.
-    line: Option<AccessLine>,
-    /// The body's length, if known.
-    length: Option<u64>,
-    ended: bool,
-    /// The client's progress, if the response has a memory share.
-    taking: Option<Arc<Taking>>,
-    connection: Option<(Arc<ReplyLedger>, Version)>,
-}
 
 /// Why a response was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(super) enum Cut {
     /// The client closed the connection.
     Left,
     /// The client read nothing, or too slowly while others waited.
@@ -49,7 +29,7 @@ pub(crate) enum Cut {
 
 impl Cut {
     /// The name of the cause in logs and metrics.
-    pub(crate) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Left => "client",
             Self::Stalled => "stalled",
@@ -67,125 +47,16 @@ pub(crate) struct Listeners {
 }
 
 /// One access line, written on drop, so that every request has one.
-pub(crate) struct AccessLine {
-    request: Arc<Request>,
-    status: StatusCode,
-    listeners: Arc<Listeners>,
-    bytes_out: u64,
-    cut: Option<Cut>,
+pub(super) struct AccessLine {
+    pub(super) request: Arc<Request>,
+    pub(super) status: StatusCode,
+    pub(super) listeners: Arc<Listeners>,
+    pub(super) bytes_out: u64,
+    pub(super) cut: Option<Cut>,
     /// The time from the request's head to the first bytes of the response.
-    first: Option<Duration>,
+    pub(super) first: Option<Duration>,
     /// Bytes that the connection had sent before this response, and bytes of its head.
-    before: (u64, u64),
-}
-
-impl Outbound {
-    /// Wraps `inner`, the response to `request`, which keeps its memory share until it is dropped.
-    pub(crate) fn new(
-        inner: s3s::Body,
-        status: StatusCode,
-        share: Option<Share>,
-        request: Arc<Request>,
-        listeners: Arc<Listeners>,
-    ) -> Self {
-        let length = inner.size_hint().exact();
-        let line = AccessLine { request, status, listeners, bytes_out: 0, cut: None, first: None, before: (0, 0) };
-        let taking = share.map(Taking::new).map(Arc::new);
-        Self { inner, line: Some(line), length, ended: false, taking, connection: None }
-    }
-
-    /// Records the connection and headers of the response.
-    pub(crate) fn on(&mut self, ledger: Arc<ReplyLedger>, version: Version, headers: &HeaderMap) {
-        let fields: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
-        if let Some(line) = &mut self.line {
-            line.before = (ledger.total(), (HEAD_BYTES + fields) as u64);
-        }
-        self.connection = Some((ledger, version));
-    }
-
-    /// The client's progress, if the response has a memory share.
-    pub(crate) fn taking(&self) -> Option<Arc<Taking>> {
-        self.taking.clone()
-    }
-
-    /// The client asks for more. Returns whether it may have it.
-    fn go_on(&self) -> bool {
-        let Some(taking) = &self.taking else { return true };
-        taking.asked();
-        !taking.is_too_slow()
-    }
-
-    fn gave(&mut self, bytes: usize) {
-        if let Some(line) = &mut self.line {
-            line.bytes_out += bytes as u64;
-            line.first.get_or_insert_with(|| line.request.start.elapsed());
-        }
-        if let Some(taking) = &self.taking {
-            taking.gave(bytes);
-        }
-    }
-
-    fn cut(&mut self, cut: Cut) {
-        if let Some(line) = &mut self.line {
-            line.cut = Some(cut);
-        }
-    }
-
-    /// Whether hyper has all of it.
-    fn is_whole(&self, line: &AccessLine) -> bool {
-        line.cut.is_none() && (self.ended || self.inner.is_end_stream() || self.length == Some(line.bytes_out))
-    }
-}
-
-impl Drop for Outbound {
-    fn drop(&mut self) {
-        let Some(mut line) = self.line.take() else { return };
-        let whole = self.is_whole(&line);
-        match &self.connection {
-            Some((ledger, version)) if *version < Version::HTTP_2 => {
-                if whole {
-                    ledger.park(line);
-                } else {
-                    line.cut_short(ledger.cause(), ledger.total());
-                }
-            }
-            connection if !whole => {
-                let cause = connection.as_ref().map_or(Cut::Left, |(ledger, _)| ledger.cause());
-                line.cut.get_or_insert(cause);
-            }
-            _ => {}
-        }
-    }
-}
-
-impl Body for Outbound {
-    type Data = Bytes;
-    type Error = s3s::StdError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, s3s::StdError>>> {
-        if !self.go_on() {
-            self.cut(Cut::Stalled);
-            return Poll::Ready(Some(Err("the client reads too slowly while other responses wait for memory".into())));
-        }
-        let frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
-        match &frame {
-            Some(Ok(frame)) => self.gave(frame.data_ref().map_or(0, Bytes::len)),
-            Some(Err(_)) => self.cut(Cut::Failed),
-            None => self.ended = true,
-        }
-        Poll::Ready(frame)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
-    }
+    pub(super) before: (u64, u64),
 }
 
 impl AccessLine {
@@ -237,7 +108,7 @@ impl AccessLine {
 
     fn report_change(&self, took: Duration) {
         let request = &self.request;
-        let Some(operation) = request.change() else { return };
+        let Some(operation) = change::of(request) else { return };
         self.listeners.auditor.record(&Change {
             operation,
             bucket: request.bucket_shown(),

@@ -9,7 +9,6 @@
 //! - Policies are evaluated off the async workers, because their author determines how long that takes.
 //! - Where public access is restricted, allowances of a public policy apply to the owner's account only.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderMap, Uri};
@@ -21,14 +20,14 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use super::ask::Ask;
 use super::bucket_access::{BucketAccess, Identity};
-use super::context::{CallerFacts, PolicyContext, VALUE_BYTES_MAX};
 use super::list::Lists;
 use super::policy_cache::Rule;
+use super::policy_context::{CallerFacts, PolicyContext, Sender, VALUE_BYTES_MAX};
 use super::principal::stranger;
-use crate::error::{OrRefuse as _, from_store, refuse};
+use super::traits::{Tags, Traits};
+use crate::blocking::blocking;
+use crate::error::{from_store, refuse};
 use crate::names;
-use crate::request::Request;
-use crate::service::Service;
 
 /// Actions that the owner of a bucket can always perform.
 const NEVER_LOCKED: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"];
@@ -44,25 +43,6 @@ pub(crate) struct Authority {
     by_traits: Mutex<Vec<Ask>>,
     /// Owner and list of the object for which its list allowed an action.
     listed: Mutex<Option<ObjectAccess>>,
-}
-
-/// The tags of an object.
-pub(super) type Tags = BTreeMap<String, String>;
-
-/// The traits of an object that decide who may do what with it; an absent object has none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Traits {
-    /// The object's tags.
-    pub(super) tags: Tags,
-    /// The object's owner and access control list.
-    pub(super) access: ObjectAccess,
-}
-
-impl Traits {
-    /// The traits of an object that was found.
-    pub(crate) fn of(object: &ObjectInfo) -> Self {
-        Self { tags: object.tags.clone(), access: object.access.clone() }
-    }
 }
 
 /// The decision on an action.
@@ -84,30 +64,21 @@ impl Decision {
 }
 
 impl Authority {
-    /// The authority of `account`, or of an anonymous caller, over a bucket. Facts that were read together with the
-    /// access key are reused.
-    pub(crate) async fn of(
-        service: &Service,
-        request: &Request,
+    /// The authority of `account`, or of an anonymous caller, over a bucket to which it has this access.
+    pub(crate) fn new(
         account: Option<Account>,
         bucket: BucketName,
+        bucket_access: BucketAccess,
         (headers, uri): (&HeaderMap, &Uri),
-    ) -> S3Result<Self> {
-        let known = request.caller().filter(|_| account.is_some() && request.bucket.as_ref() == Some(&bucket));
-        let bucket_access = match known.and_then(|caller| caller.bucket_access.clone()) {
-            Some(bucket_access) => bucket_access.or_refuse()?,
-            None => {
-                let (reader, account, bucket) = (Arc::clone(&service.standings), account.clone(), bucket.clone());
-                service.blocking(move |store| reader.read(store, account.as_ref(), &bucket).or_refuse()).await?
-            }
-        };
+        (sender, region): (Sender, &Arc<str>),
+    ) -> Self {
         let context = match &bucket_access.rule {
             Rule::Policy(policy, _) => {
-                Some(PolicyContext::new((headers, uri), request, Arc::clone(&service.region), policy.size()))
+                Some(PolicyContext::new((headers, uri), sender, Arc::clone(region), policy.size()))
             }
             Rule::Grants | Rule::Unreadable => None,
         };
-        Ok(Self { account, bucket, bucket_access, context, by_traits: Mutex::default(), listed: Mutex::default() })
+        Self { account, bucket, bucket_access, context, by_traits: Mutex::default(), listed: Mutex::default() }
     }
 
     /// The account; `None` for an anonymous caller.
@@ -136,29 +107,29 @@ impl Authority {
     }
 
     /// Whether the caller may perform an action.
-    pub(crate) async fn allows(self: &Arc<Self>, service: &Service, ask: Ask) -> S3Result<bool> {
+    pub(crate) async fn allows(self: &Arc<Self>, store: &Store, ask: Ask) -> S3Result<bool> {
         if self.context.is_none() && (self.lists().is_none() || self.is_granted(&ask)) {
             return Ok(self.decide(&ask, &Traits::default()).allows());
         }
         let authority = Arc::clone(self);
         let decide = move |store: &Store| Ok(authority.decide(&ask, &authority.traits(store, &ask)?).allows());
-        service.blocking(decide).await
+        blocking(store, decide).await
     }
 
     /// Refuses an action that the caller may not perform.
-    pub(crate) async fn require(self: &Arc<Self>, service: &Service, ask: Ask) -> S3Result<()> {
-        self.require_all(service, vec![ask]).await
+    pub(crate) async fn require(self: &Arc<Self>, store: &Store, ask: Ask) -> S3Result<()> {
+        self.require_all(store, vec![ask]).await
     }
 
     /// Refuses unless the caller may perform all of these actions.
-    pub(crate) async fn require_all(self: &Arc<Self>, service: &Service, asks: Vec<Ask>) -> S3Result<()> {
-        self.require_on(service, asks, None).await
+    pub(crate) async fn require_all(self: &Arc<Self>, store: &Store, asks: Vec<Ask>) -> S3Result<()> {
+        self.require_on(store, asks, None).await
     }
 
     /// Refuses unless the caller may perform all of these actions on an object with these traits.
-    pub(super) async fn require_on(
+    pub(crate) async fn require_on(
         self: &Arc<Self>,
-        service: &Service,
+        store: &Store,
         asks: Vec<Ask>,
         traits: Option<Traits>,
     ) -> S3Result<()> {
@@ -179,13 +150,13 @@ impl Authority {
             }
             Ok(())
         };
-        service.blocking(require).await
+        blocking(store, require).await
     }
 
     /// Refuses if none of these actions could be allowed, whatever the body contains that was not read yet.
-    pub(super) async fn require_possible(
+    pub(crate) async fn require_possible(
         self: &Arc<Self>,
-        service: &Service,
+        store: &Store,
         asks: Vec<Ask>,
         scope: Scope,
     ) -> S3Result<()> {
@@ -196,7 +167,7 @@ impl Authority {
             }
             _ => Ok(()),
         };
-        service.blocking(require).await
+        blocking(store, require).await
     }
 
     /// Whether a grant allows this, or a statement could.
@@ -320,7 +291,7 @@ impl Authority {
     }
 
     /// Whether the decision may depend on the object: on its tags, or on its list where no grant decides.
-    pub(super) fn asks_object(&self, ask: &Ask) -> bool {
+    pub(crate) fn asks_object(&self, ask: &Ask) -> bool {
         self.asks_tags() || self.lists().is_some() && !self.is_granted(ask)
     }
 
