@@ -1,7 +1,7 @@
 //! The S3 endpoint: serves the store's objects over the S3 protocol.
 //!
-//! The strata, from the wire inward. A module uses only modules that are named after it here;
-//! `tests/tests/tidy/strata.rs` holds that there is no cycle.
+//! The strata, from the wire inward. A module uses only modules that are named after it in this table, which
+//! `tests/tests/tidy/strata.rs` reads.
 //!
 //! | stratum | modules |
 //! | --- | --- |
