@@ -111,7 +111,6 @@ pub(crate) enum Resource {
 }
 
 impl Address {
-    /// The kind of resource.
     /// What `host` and the percent-decoded `path` address on the website listener: the bucket that `domains` find in the
     /// host, or else the one that is called as the host is.
     pub(crate) fn of_website(domains: &Domains, host: &str, path: &str) -> Self {
@@ -120,6 +119,7 @@ impl Address {
         Self { bucket, key: (!key.is_empty()).then(|| key.to_owned()), by_host: true }
     }
 
+    /// The kind of resource.
     pub(crate) fn resource(&self) -> Resource {
         match &self.key {
             Some(_) => Resource::Object,

@@ -1,6 +1,11 @@
 //! Operations on buckets.
 
+pub(crate) mod acl;
 pub(crate) mod logging;
+pub(crate) mod ownership;
+pub(crate) mod policy;
+pub(crate) mod public_access;
+pub(crate) mod tagging;
 pub(crate) mod website;
 
 use std::collections::BTreeMap;
@@ -13,11 +18,12 @@ use objstore::{Error, Noun, Store};
 use s3s::dto::{self, *};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::acl::{self, Setting};
+use crate::acl::{Setting, check_first};
 use crate::error::{Detail as _, OrRefuse as _, bad_argument, from_store, not_offered, refuse};
-use crate::object::time;
-use crate::service::Service;
-use crate::{body, names, request, tagging, token, xml};
+use crate::response::{person, time};
+use crate::service::{Call, Service};
+use crate::tagging::{Of, from_set};
+use crate::{names, token, xml};
 
 /// The most buckets on one page (S3 API, ListBuckets).
 const PAGE_MAX: i32 = 10_000;
@@ -27,12 +33,9 @@ const STEP: usize = 1_000;
 const LENIENT_REGION: &str = "us-east-1";
 
 /// Lists the buckets to which the caller has any access (S3 API, ListBuckets).
-pub(crate) async fn list(
-    service: &Service,
-    request: S3Request<ListBucketsInput>,
-) -> S3Result<S3Response<ListBucketsOutput>> {
+pub(crate) async fn list(call: &Call, request: S3Request<ListBucketsInput>) -> S3Result<S3Response<ListBucketsOutput>> {
     let input = request.input;
-    let account = request::current()?.account()?.clone();
+    let account = call.request.account()?.clone();
     let limit = match input.max_buckets {
         None => usize::MAX,
         Some(max @ 1..=PAGE_MAX) => usize::try_from(max).unwrap_or(1),
@@ -44,15 +47,15 @@ pub(crate) async fn list(
     let after = input.continuation_token.as_deref().map(token::decode).transpose()?;
     let prefix = input.prefix.clone().unwrap_or_default();
     let owner = account.name.clone();
-    let elsewhere = input.bucket_region.as_ref().is_some_and(|region| **region != *service.region);
+    let elsewhere = input.bucket_region.as_ref().is_some_and(|region| **region != *call.region);
     let (found, next) = match elsewhere {
         true => (Vec::new(), None),
-        false => service.blocking(move |store| visible(store, &account, &prefix, after, limit)).await?,
+        false => call.blocking(move |store| visible(store, &account, &prefix, after, limit)).await?,
     };
     let buckets = found.into_iter().map(|bucket| dto::Bucket {
         name: Some(bucket.name.as_str().to_owned()),
         creation_date: Some(time(bucket.created)),
-        bucket_region: Some(service.region.to_string()),
+        bucket_region: Some(call.region.to_string()),
         ..dto::Bucket::default()
     });
     Ok(S3Response::new(ListBucketsOutput {
@@ -100,17 +103,17 @@ fn may_see(store: &Store, account: &Account, bucket: &Bucket) -> S3Result<bool> 
 
 /// Creates a bucket owned by the caller, with its first settings in the same transaction (S3 API, CreateBucket).
 pub(crate) async fn create(
-    service: &Service,
+    call: &Call,
     request: S3Request<CreateBucketInput>,
 ) -> S3Result<S3Response<CreateBucketOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let input = request.input;
     let name = names::bucket(&input.bucket)?;
-    let account = request::current()?.account()?.clone();
-    let (ownership, asked) = acl::check_first(&request.headers)?;
-    let acl = acl::of_new_bucket(service, asked, ownership.unwrap_or(Setting::Enforced), account.id).await?;
+    let account = call.request.account()?.clone();
+    let (ownership, asked) = check_first(&request.headers)?;
+    let acl = acl::of_new(call, asked, ownership.unwrap_or(Setting::Enforced), account.id).await?;
     let ownership = ownership.map(Setting::kept);
-    let settings = Settings { ownership, acl, ..first_settings(service, input)? };
+    let settings = Settings { ownership, acl, ..first_settings(call, input)? };
     let create = CreateBucket {
         name: name.clone(),
         owner: account.name.clone(),
@@ -120,19 +123,19 @@ pub(crate) async fn create(
         attributes: BTreeMap::new(),
         root: RootAttributes::default(),
     };
-    match service.store.create_bucket_with(create, settings).await {
+    match call.store.create_bucket_with(create, settings).await {
         Ok((_, Outcome::Made)) => {}
-        Ok((_, Outcome::Found)) => already_owned(service)?,
+        Ok((_, Outcome::Found)) => already_owned(call)?,
         Err(Error::Exists { noun: Noun::Bucket, .. }) => {
             let (name, owner) = (name.clone(), account.name);
-            let mine = service.blocking(move |store| Ok(owned_by(store, &name, &owner))).await?;
+            let mine = call.blocking(move |store| Ok(owned_by(store, &name, &owner))).await?;
             if !mine {
                 return Err(refuse(
                     S3ErrorCode::BucketAlreadyExists,
                     "The bucket exists and belongs to another account.",
                 ));
             }
-            already_owned(service)?;
+            already_owned(call)?;
         }
         Err(error) => return Err(from_store(error)),
     }
@@ -144,7 +147,7 @@ fn first_settings(service: &Service, input: CreateBucketInput) -> S3Result<Setti
     let tags = match input.create_bucket_configuration {
         Some(configuration) => {
             check_configuration(service, &configuration)?;
-            tagging::from_set(configuration.tags.unwrap_or_default(), tagging::Of::Bucket)?
+            from_set(configuration.tags.unwrap_or_default(), Of::Bucket)?
         }
         None => BTreeMap::new(),
     };
@@ -227,10 +230,10 @@ pub(crate) async fn versioning(
 
 /// Enables or suspends versioning (S3 API, PutBucketVersioning).
 pub(crate) async fn set_versioning(
-    service: &Service,
+    call: &Call,
     request: S3Request<PutBucketVersioningInput>,
 ) -> S3Result<S3Response<PutBucketVersioningOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let name = names::bucket(&request.input.bucket)?;
     let configuration = request.input.versioning_configuration;
     if configuration.mfa_delete.as_ref().is_some_and(|mfa| mfa.as_str() == MFADelete::ENABLED) {
@@ -242,16 +245,11 @@ pub(crate) async fn set_versioning(
         _ => return Err(refuse(S3ErrorCode::MalformedXML, "Status is Enabled or Suspended.")),
     };
     let set = SetBucket { versioning: Some(versioning), ..SetBucket::default() };
-    service.store.set_bucket(&name, set).await.or_refuse()?;
+    call.store.set_bucket(&name, set).await.or_refuse()?;
     Ok(S3Response::new(PutBucketVersioningOutput::default()))
 }
 
 async fn find(service: &Service, name: &str) -> S3Result<Bucket> {
     let name = names::bucket(name)?;
     service.blocking(move |store| store.bucket(&name).or_refuse()).await
-}
-
-/// An account in the form that answers name it.
-pub(crate) fn person(account: &str) -> Owner {
-    Owner { id: Some(account.to_owned()), display_name: Some(account.to_owned()) }
 }

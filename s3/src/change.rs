@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use http::{Method, Uri};
 
-use crate::access::NOT_OFFERED;
-use crate::guard::Query;
-use crate::presigned_v2;
+use crate::query::{Query, signature_v2};
+use crate::request::{NOT_OFFERED, Request};
 
 /// The operations that change a bucket or its settings: method, the query parameter that selects the operation, and its
 /// name (S3 API, "Actions"). Without a parameter the operation is on the bucket itself.
@@ -98,9 +97,18 @@ impl std::fmt::Debug for Auditor {
     }
 }
 
+/// The change that a finished request asked for; `None` if it asked for none, or came to the website listener.
+pub(crate) fn of(request: &Request) -> Option<&'static str> {
+    let asked = asked_for(&request.method, request.head.uri(), request.key.is_some()).filter(|_| !request.website)?;
+    match request.operation() {
+        "-" | NOT_OFFERED => Some(asked),
+        operation => Some(operation).filter(|operation| is_change(operation)),
+    }
+}
+
 /// The change that a request asks for, determined from its URL, so that it is known even for a request refused before
 /// routing (for its signature, for instance). [`NOT_OFFERED`] if the URL selects an unsupported operation.
-pub(crate) fn asked_for(method: &Method, uri: &Uri, of_object: bool) -> Option<&'static str> {
+fn asked_for(method: &Method, uri: &Uri, of_object: bool) -> Option<&'static str> {
     if of_object || !matches!(*method, Method::PUT | Method::DELETE) {
         return None;
     }
@@ -115,7 +123,7 @@ fn is_beside(parameter: &str) -> bool {
     parameter.is_empty()
         || parameter == "x-id"
         || parameter.to_ascii_lowercase().starts_with("x-amz-")
-        || presigned_v2::is_parameter(parameter)
+        || signature_v2::is_parameter(parameter)
 }
 
 fn named(method: &Method, selected_by: &str) -> Option<&'static str> {
@@ -124,7 +132,7 @@ fn named(method: &Method, selected_by: &str) -> Option<&'static str> {
 }
 
 /// Whether an operation changes a bucket or its settings.
-pub(crate) fn is_change(operation: &str) -> bool {
+fn is_change(operation: &str) -> bool {
     CHANGES.iter().any(|(_, _, name)| *name == operation)
 }
 

@@ -240,7 +240,7 @@ fn http_date(object: &ObjectInfo) -> Option<HeaderValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::tests::object;
+    use crate::response::tests::object;
 
     fn strong(tags: &str) -> Option<EntityTags> {
         Some(Tags::parse(tags.as_bytes()).into_strong())

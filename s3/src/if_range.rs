@@ -52,7 +52,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::object::tests::object;
+    use crate::response::tests::object;
 
     fn holds(lines: &[&'static str]) -> Option<bool> {
         let headers = lines.iter().map(|line| (IF_RANGE, HeaderValue::from_static(line))).collect();

@@ -5,6 +5,7 @@
 //!   bucket and key.
 //! - Nothing of a signature, a query or a secret is logged.
 
+mod late;
 mod website;
 
 use std::convert::Infallible;
@@ -20,17 +21,22 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use hyper::body::Incoming;
 use objstore::clock::{Clock as _, SystemClock};
 use percent_encoding::percent_decode_str;
-use s3s::service::S3Service;
 use s3s::{HttpResponse, S3Error};
 
+use crate::adapter::Adapter;
 use crate::address::{self, Address, Domains};
-use crate::body::{Inbound, Listeners, Memory, Outbound, Share};
-use crate::error::{self, Failure, Late, Sent};
+use crate::body::{Memory, Share, is_form};
+use crate::error::{self, Failure, Sent};
+use crate::inbound::Inbound;
+use crate::limits::Limits;
+use crate::outbound::{Listeners, Outbound};
+use crate::peer::Peer;
+use crate::query::{Query, order_repeated};
 use crate::request::{Ids, Request};
-use crate::server::{Limits, Peer};
-use crate::service::Service;
+use crate::service::{Call, Service};
 use crate::xml::Document;
 use crate::{cors, guard, post, presigned_v2, rewrite};
+use late::Late;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
@@ -52,8 +58,8 @@ pub(crate) struct Hosts {
 }
 
 struct Inner {
-    s3: S3Service,
-    service: Service,
+    adapter: Adapter,
+    service: Arc<Service>,
     ids: Arc<Ids>,
     listeners: Arc<Listeners>,
     hosts: Hosts,
@@ -63,10 +69,11 @@ struct Inner {
 }
 
 impl Layer {
-    /// Wraps `s3`, whose requests have ids of this series. `limits` bounds the bodies.
+    /// The layer around the services that `adapter` makes. Its requests have ids of this series. `limits` bounds the
+    /// bodies.
     pub(crate) fn new(
-        s3: S3Service,
-        service: Service,
+        adapter: Adapter,
+        service: Arc<Service>,
         listeners: Listeners,
         (hosts, ids): (Hosts, Arc<Ids>),
         limits: &Limits,
@@ -74,7 +81,7 @@ impl Layer {
         let memory = Memory::new(limits.body_memory_bytes, limits.memory_wait);
         let answers = Memory::new(limits.answer_memory_bytes, limits.memory_wait);
         let (listeners, body_stall) = (Arc::new(listeners), limits.body_stall);
-        Self(Arc::new(Inner { s3, service, ids, listeners, hosts, body_stall, memory, answers }))
+        Self(Arc::new(Inner { adapter, service, ids, listeners, hosts, body_stall, memory, answers }))
     }
 
     /// The memory for request bodies, and that for responses.
@@ -100,7 +107,8 @@ impl Inner {
         let context = Arc::new(self.context(&mut head));
         let (sent, asked) = (Arc::new(Sent::of(&head)), cors::Asked::of(&head));
         let body = Inbound::new(body, &head, Arc::clone(&context), self.body_stall, &self.memory);
-        let mut answer = self.answer(head, body, &context).await;
+        let call = Call { service: Arc::clone(&self.service), request: Arc::clone(&context) };
+        let mut answer = self.answer(head, body, &call).await;
         context.let_go();
         if let Some(fault) = context.fault() {
             answer = written(fault.refuse());
@@ -111,7 +119,7 @@ impl Inner {
         self.tell_late_failure(&mut answer, &context, &sent);
         self.stamp(&mut answer, &context.method, &context.id);
         if let Some(asked) = asked {
-            asked.tell(&self.service, &context, &mut answer).await;
+            asked.tell(&call, &mut answer).await;
         }
         if sent.is_http_11() && context.ends_connection.load(Ordering::Relaxed) {
             answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -129,7 +137,7 @@ impl Inner {
             let address = Address::of_website(&self.hosts.websites, address::host(head), &path);
             return Request::new(self.ids.next(), head, address, peer);
         }
-        guard::order_repeated(&mut head.uri);
+        order_repeated(&mut head.uri);
         let hoisted = guard::hoist(head);
         let path = percent_decode_str(head.uri.path()).decode_utf8_lossy();
         let address = Address::new(&self.hosts.s3, address::host(head), &path);
@@ -153,31 +161,29 @@ impl Inner {
     }
 
     /// Answers preflights and forms, which `s3s` does not support, and passes other requests on.
-    async fn answer(&self, mut head: Parts, body: Inbound, context: &Arc<Request>) -> HttpResponse {
-        if context.website {
-            let site = website::Site { service: &self.service, s3: &self.s3 };
-            return website::serve(&site, context, &head).await;
+    async fn answer(&self, mut head: Parts, body: Inbound, call: &Call) -> HttpResponse {
+        let request = &call.request;
+        if request.website {
+            return website::serve(&self.adapter, call, &head).await;
         }
         if head.method == Method::OPTIONS {
             if let Err(error) = guard::check_size(&head.headers) {
                 return written(error);
             }
-            return cors::preflight(&self.service, context, &head.headers).await.unwrap_or_else(written);
+            return cors::preflight(call, &head.headers).await.unwrap_or_else(written);
         }
         let endpoint = guard::Endpoint { region: &self.service.region, presigned_v2: self.service.presigned_v2 };
-        if let Err(error) = guard::check(&head, context.resource, context.body, endpoint) {
+        if let Err(error) = guard::check(&head, request.resource, request.body, endpoint) {
             return written(error);
         }
-        if post::is_form(&head) {
-            let form = Box::pin(post::serve(&self.service, context, &head, body));
-            return Arc::clone(context).scope(form).await.unwrap_or_else(written);
+        if is_form(&head) {
+            return Box::pin(post::serve(call, &head, body)).await.unwrap_or_else(written);
         }
-        let verified = Arc::clone(context).scope(presigned_v2::verify(&self.service, context, &mut head)).await;
-        if let Err(error) = verified {
+        if let Err(error) = presigned_v2::verify(call, &mut head).await {
             return written(error);
         }
         post::hide_type(&mut head);
-        call(&self.s3, &self.service, head, s3s::Body::http_body_unsync(body), context).await
+        operate(&self.adapter, call, head, s3s::Body::http_body_unsync(body)).await
     }
 
     /// Writes an error document as AWS does, and records the error's code.
@@ -189,7 +195,7 @@ impl Inner {
             return;
         }
         let Some(mut failure) = failure_of(answer, context, sent) else { return };
-        failure.complete(context, sent);
+        failure.complete(context.addressed(), sent);
         if error::has_document(&context.method) {
             let ids = [("Resource", sent.resource()), ("RequestId", &*context.id), ("HostId", &*self.ids.run)];
             *answer.body_mut() = s3s::Body::from(failure.document(&ids));
@@ -230,19 +236,10 @@ impl Inner {
 }
 
 /// Has `s3s` answer a request, its headers rewritten. A document that the operation wrote takes the place of the body.
-async fn call(
-    s3: &S3Service,
-    service: &Service,
-    mut head: Parts,
-    body: s3s::Body,
-    context: &Arc<Request>,
-) -> HttpResponse {
-    let answer = Arc::clone(context).scope(async {
-        rewrite::headers(service, &mut head).await;
-        s3.call(http::Request::from_parts(head, body)).await
-    });
-    let mut answer = answer.await.unwrap_or_else(|error| {
-        tracing::error!(%error, request_id = context.id, "a request failed outside of an operation");
+async fn operate(adapter: &Adapter, call: &Call, mut head: Parts, body: s3s::Body) -> HttpResponse {
+    rewrite::headers(call, &mut head).await;
+    let mut answer = adapter.serve(call, head, body).await.unwrap_or_else(|error| {
+        tracing::error!(%error, request_id = call.request.id, "a request failed outside of an operation");
         bare(StatusCode::INTERNAL_SERVER_ERROR)
     });
     if let Some(Document(body)) = answer.extensions_mut().remove() {
@@ -255,7 +252,7 @@ async fn call(
 /// Records the version that the URL names, for the access line.
 fn note_version(request: &Request, uri: &http::Uri) {
     if uri.query().is_some_and(|query| query.contains(VERSION_PARAMETER))
-        && let Some(version) = guard::Query::of(uri).get(VERSION_PARAMETER)
+        && let Some(version) = Query::of(uri).get(VERSION_PARAMETER)
     {
         request.set_version(version.to_owned());
     }

@@ -1,12 +1,22 @@
 //! The S3 endpoint: serves the store's objects over the S3 protocol.
 //!
-//! A request passes, from the wire inward: `server` (connections), `layer` (ids, access line, metrics), `guard`
-//! (refuses what `s3s` would wrongly accept), `rewrite` (repairs what `s3s` would wrongly refuse), `s3s` itself
-//! (routing, XML, signatures), `auth` and `access` (secret keys, authorization), and the module of the operation:
-//! `bucket`, `object`, `listing`, `multipart` and more. Preflights and forms, which `s3s` does not support, go from
-//! `layer` to `cors` and `post`. Request bodies pass through `body`, hashed by `checksum`; `document` validates XML
-//! documents before `s3s` reads them. Requests of the website listener go from `layer` to `layer::website`. `access_log`
-//! delivers the access logs of buckets.
+//! The strata, from the wire inward. A module uses only modules that are named after it in this table, which
+//! `tests/tests/tidy/strata.rs` reads.
+//!
+//! | stratum | modules |
+//! | --- | --- |
+//! | connections | `server`: listeners, TLS, HTTP; the composition root |
+//! | around `s3s` | `layer`: request ids, error documents, websites; `post`, `presigned_v2`, `rewrite`: what `s3s` does not support; `adapter`: the seam to `s3s` |
+//! | operations | `operations`: their table; `multipart`, `object`, `bucket`, `listing`, `lock`, `lifecycle`, `cors`, `payment`, `unset` |
+//! | callers | `access`: the access check; `auth`: secret keys |
+//! | one request | `service`: what an operation is given; `inbound`: the body; `outbound`: the response, and the report on the request; `change`: what is audited; `guard`: what `s3s` would wrongly accept; `request`: the context; `metrics`, `access_log` |
+//! | rules | `authorization`: who may do what; `body`: kinds and memory of bodies, their way into the store and out of it |
+//! | values | `unsupported_headers`, `attributes`, `acl`, `checksum`, `conditions`, `names`, `tagging`, `token`, `storage_class`, `blocking`, `public_access`, `error` |
+//! | texts | `if_range`, `entity_tag`, `address`, `client_info`, `document`, `limits`, `peer`, `query`, `response`, `signed_headers`, `xml`; the crate `s3_policy` |
+//!
+//! A PUT passes `server`, `layer`, `guard`, `rewrite`, `adapter`, then `s3s` itself (routing, XML, signatures), which calls
+//! `auth`, `access` and `operations`; `object` takes the body by `body`. Preflights and forms go from `layer` to `cors` and
+//! `post`, requests of the website listener to `layer::website`.
 //!
 //! - An acknowledged write is on disk and visible to every reader; claims about its body were verified before.
 //! - Default deny: an operation that `access` does not list, or an account without a grant, is refused.
@@ -15,12 +25,14 @@
 mod access;
 mod access_log;
 mod acl;
+mod adapter;
 mod address;
 mod attributes;
 mod auth;
+mod authorization;
+mod blocking;
 mod body;
 mod bucket;
-mod bucket_policy;
 mod change;
 mod checksum;
 mod client_info;
@@ -34,20 +46,26 @@ mod error;
 pub mod fuzzed;
 mod guard;
 mod if_range;
+mod inbound;
 mod layer;
 mod lifecycle;
+mod limits;
 mod listing;
 mod lock;
 mod metrics;
 mod multipart;
 mod names;
 mod object;
+mod operations;
+mod outbound;
 mod payment;
-mod policy;
+mod peer;
 mod post;
 mod presigned_v2;
 mod public_access;
+mod query;
 mod request;
+mod response;
 mod rewrite;
 mod server;
 mod service;
@@ -59,11 +77,12 @@ mod unset;
 mod unsupported_headers;
 mod xml;
 
-pub use access::MountRules;
 pub use address::{BadDomain, Domain, Domains};
+pub use authorization::MountRules;
 pub use change::{Auditor, Change};
+pub use limits::Limits;
 pub use metrics::{BUCKETS_MAX, Metrics, REST};
-pub use server::{Config, DELIVERY_LIMIT, Error, Limits, Server, Tls, TlsError};
+pub use server::{Config, DELIVERY_LIMIT, Error, Server, Tls, TlsError};
 
 /// The names of all supported operations, as S3 spells them, without forms and preflights.
 pub fn operations() -> impl Iterator<Item = &'static str> {

@@ -11,9 +11,9 @@ use s3s::dto::{self, *};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{Detail as _, OrRefuse as _, bad_argument, custom, plain, refuse, says};
-use crate::object::time;
-use crate::service::Service;
-use crate::{access, body, names};
+use crate::response::time;
+use crate::service::{Call, Service};
+use crate::{access, names};
 
 /// The longest default retention (S3 User Guide, "Object Lock considerations"), in days.
 const DEFAULT_DAYS_MAX: i32 = 36_500;
@@ -41,7 +41,7 @@ macro_rules! fill {
         let lock: &objstore::store::Lock = $lock;
         $output.object_lock_mode =
             lock.retention.map(|kept| s3s::dto::ObjectLockMode::from_static($crate::lock::mode_name(kept.mode)));
-        $output.object_lock_retain_until_date = lock.retention.map(|kept| $crate::object::time(kept.until));
+        $output.object_lock_retain_until_date = lock.retention.map(|kept| $crate::response::time(kept.until));
         $output.object_lock_legal_hold_status = $crate::lock::hold_status(lock);
     }};
 }
@@ -93,13 +93,8 @@ pub(crate) fn hold_status(lock: &Lock) -> Option<ObjectLockLegalHoldStatus> {
 
 /// Whether the request asks to bypass governance and the caller may do so: root, the bucket's owner, and callers whom
 /// its policy allows it.
-pub(crate) async fn may_bypass(
-    service: &Service,
-    asked: Option<bool>,
-    key: &str,
-    version: Option<&str>,
-) -> S3Result<bool> {
-    Ok(asked == Some(true) && access::may_bypass_governance(service, key, version).await?)
+pub(crate) async fn may_bypass(call: &Call, asked: Option<bool>, key: &str, version: Option<&str>) -> S3Result<bool> {
+    Ok(asked == Some(true) && access::may_bypass_governance(call, key, version).await?)
 }
 
 fn parse_mode(mode: &str) -> Option<RetentionMode> {
@@ -126,15 +121,15 @@ fn malformed(words: &'static str) -> S3Error {
 
 /// Sets object lock and its default retention (S3 API, PutObjectLockConfiguration).
 pub(crate) async fn set_configuration(
-    service: &Service,
+    call: &Call,
     request: S3Request<PutObjectLockConfigurationInput>,
 ) -> S3Result<S3Response<PutObjectLockConfigurationOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let name = names::bucket(&request.input.bucket)?;
     let configuration =
         request.input.object_lock_configuration.ok_or_else(|| malformed("The body is an ObjectLockConfiguration."))?;
     let lock = parse_configuration(&configuration)?;
-    service.store.set_object_lock(&name, lock).await.or_refuse()?;
+    call.store.set_object_lock(&name, lock).await.or_refuse()?;
     Ok(S3Response::new(PutObjectLockConfigurationOutput::default()))
 }
 
@@ -192,16 +187,15 @@ fn shown_default(default: &objstore::store::DefaultRetention) -> dto::DefaultRet
 
 /// Sets or removes the retention of a version (S3 API, PutObjectRetention).
 pub(crate) async fn set_retention(
-    service: &Service,
+    call: &Call,
     request: S3Request<PutObjectRetentionInput>,
 ) -> S3Result<S3Response<PutObjectRetentionOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let input = request.input;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
     let retention = parse_retention(&input.retention.ok_or_else(|| malformed("The body is a Retention."))?)?;
-    let bypass =
-        may_bypass(service, input.bypass_governance_retention, key.as_str(), input.version_id.as_deref()).await?;
-    let set = service.store.set_retention(&bucket, &key, input.version_id.as_deref(), retention, bypass);
+    let bypass = may_bypass(call, input.bypass_governance_retention, key.as_str(), input.version_id.as_deref()).await?;
+    let set = call.store.set_retention(&bucket, &key, input.version_id.as_deref(), retention, bypass);
     set.await.or_refuse()?;
     Ok(S3Response::new(PutObjectRetentionOutput::default()))
 }
@@ -234,10 +228,10 @@ pub(crate) async fn retention(
 
 /// Sets or removes a legal hold on a version (S3 API, PutObjectLegalHold).
 pub(crate) async fn set_legal_hold(
-    service: &Service,
+    call: &Call,
     request: S3Request<PutObjectLegalHoldInput>,
 ) -> S3Result<S3Response<PutObjectLegalHoldOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let input = request.input;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
     let status = input.legal_hold.and_then(|hold| hold.status);
@@ -246,7 +240,7 @@ pub(crate) async fn set_legal_hold(
         Some(OFF) => false,
         _ => return Err(malformed("Status is ON or OFF.")),
     };
-    service.store.set_legal_hold(&bucket, &key, input.version_id.as_deref(), on).await.or_refuse()?;
+    call.store.set_legal_hold(&bucket, &key, input.version_id.as_deref(), on).await.or_refuse()?;
     Ok(S3Response::new(PutObjectLegalHoldOutput::default()))
 }
 

@@ -1,11 +1,14 @@
-//! Names of buckets, keys and uploads in requests, validated once.
+//! Names of buckets, keys, uploads and parts in requests, validated once.
 
 use objstore::name::{BucketName, KEY_BYTES_MAX, Key};
 use objstore::store::UploadRef;
 use s3s::dto::CopySource;
 use s3s::{S3ErrorCode, S3Result};
 
-use crate::error::{Detail as _, OrRefuse as _, not_offered, plain};
+use crate::error::{Detail as _, OrRefuse as _, bad_argument, not_offered, plain};
+
+/// The highest part number (S3 API, UploadPart).
+const PART_NUMBER_MAX: i32 = 10_000;
 
 /// Parses a bucket name.
 pub(crate) fn bucket(name: &str) -> S3Result<BucketName> {
@@ -24,6 +27,14 @@ pub(crate) fn key(key: &str) -> S3Result<Key> {
 /// Parses the address of a multipart upload.
 pub(crate) fn upload(bucket_name: &str, key_name: &str, id: String) -> S3Result<UploadRef> {
     Ok(UploadRef { bucket: bucket(bucket_name)?, key: key(key_name)?, id })
+}
+
+/// Parses a part number.
+pub(crate) fn part_number(number: i32) -> S3Result<u32> {
+    let checked = u32::try_from(number).ok().filter(|_| (1..=PART_NUMBER_MAX).contains(&number));
+    checked.ok_or_else(|| {
+        bad_argument("Part number must be an integer between 1 and 10000, inclusive", "partNumber", number)
+    })
 }
 
 /// The source of a copy.
@@ -55,6 +66,15 @@ mod tests {
         assert_eq!(bucket("a_b").unwrap_err().code().as_str(), "InvalidBucketName");
         assert_eq!(key(&"x".repeat(1025)).unwrap_err().code().as_str(), "KeyTooLongError");
         assert_eq!(key("a\0b").unwrap_err().code().as_str(), "InvalidArgument");
+    }
+
+    #[test]
+    fn part_numbers_are_1_to_10000() {
+        assert_eq!(part_number(1).unwrap(), 1);
+        assert_eq!(part_number(10_000).unwrap(), 10_000);
+        for bad in [0, -1, 10_001] {
+            assert_eq!(part_number(bad).unwrap_err().code().as_str(), "InvalidArgument", "{bad}");
+        }
     }
 
     #[test]

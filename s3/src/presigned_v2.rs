@@ -15,46 +15,35 @@ use http::header::{CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use objstore::clock::{Clock as _, SystemClock, Timestamp};
 use objstore::name::BucketName;
-use s3s::auth::{S3Auth as _, SecretKey};
+use s3s::auth::SecretKey;
 use s3s::{S3ErrorCode, S3Result};
 use subtle::ConstantTimeEq as _;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-use crate::auth::Keys;
+use crate::auth::secret_key;
 use crate::error::{Detail as _, plain, refuse, says};
-use crate::guard::{EXPIRES_SECONDS_MAX, Query, is_signed_in_v2, retain_parameters};
-use crate::request::Request;
-use crate::service::Service;
+use crate::guard::EXPIRES_SECONDS_MAX;
+use crate::query::{Query, retain_parameters, signature_v2};
+use crate::service::Call;
 
-/// The query parameters of such a URL.
-const PARAMETERS: [&str; 3] = ["AWSAccessKeyId", "Expires", "Signature"];
 /// The suffix of headers whose values are not sent back in errors.
 const CUSTOMER_KEY: &str = "-customer-key:";
 
-/// Whether a query claims such a signature. `s3s` decides by the parameter `Signature`, others by the key.
-pub(crate) fn is_claimed(query: &Query) -> bool {
-    query.has_in_any_case("AWSAccessKeyId") || query.has("Signature")
-}
-
-/// Whether a parameter belongs to the signature.
-pub(crate) fn is_parameter(name: &str) -> bool {
-    PARAMETERS.contains(&name)
-}
-
 /// Verifies the signature if the URL claims one, records the signer, and removes the parameters from the URL, because
 /// `s3s` would compute the signature differently.
-pub(crate) async fn verify(service: &Service, request: &Request, head: &mut Parts) -> S3Result<()> {
+pub(crate) async fn verify(call: &Call, head: &mut Parts) -> S3Result<()> {
     let query = Query::of(&head.uri);
-    if !is_claimed(&query) {
+    if !signature_v2::is_claimed(&query) {
         return Ok(());
     }
+    let request = &call.request;
     let bucket = request.bucket.as_ref().filter(|_| request.by_host).map(BucketName::as_str);
     let url = Signed::parse(head, &query, bucket, SystemClock.now())?;
-    let secret = Keys(service.clone()).get_secret_key(&url.access_key).await?;
+    let secret = secret_key(call, &url.access_key).await?;
     url.verify(&secret)?;
     request.set_url_signer(url.access_key);
-    retain_parameters(&mut head.uri, |name| !is_parameter(name));
+    retain_parameters(&mut head.uri, |name| !signature_v2::is_parameter(name));
     Ok(())
 }
 
@@ -74,7 +63,8 @@ struct Signed {
 
 impl Signed {
     fn parse(head: &Parts, query: &Query, bucket: Option<&str>, now: Timestamp) -> S3Result<Self> {
-        let [Some(access_key), Some(expires), Some(signature)] = PARAMETERS.map(|name| query.only(name)) else {
+        let [Some(access_key), Some(expires), Some(signature)] = signature_v2::PARAMETERS.map(|name| query.only(name))
+        else {
             let sentence = "Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters";
             return Err(says(S3ErrorCode::AccessDenied, sentence));
         };
@@ -131,7 +121,7 @@ fn string_to_sign(head: &Parts, query: &Query, expires: &str, bucket: Option<&st
         text += &format!("/{bucket}");
     }
     text += head.uri.path();
-    let mut signed: Vec<_> = query.pairs().iter().filter(|(name, _)| is_signed_in_v2(name)).collect();
+    let mut signed: Vec<_> = query.pairs().iter().filter(|(name, _)| signature_v2::covers(name)).collect();
     signed.sort();
     for (at, (name, value)) in signed.into_iter().enumerate() {
         text.push(if at == 0 { '?' } else { '&' });

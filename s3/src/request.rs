@@ -1,11 +1,10 @@
 //! The context of one request, shared by the layers around `s3s`.
 //!
-//! - `s3s` passes nothing from authentication to the access check, so the context is a task-local: it is set for the
-//!   whole request and read by [`current`].
+//! - It is an argument everywhere: `s3s` passes nothing from authentication to the access check, so it is given to both
+//!   by the [`Call`](crate::service::Call) that serves this one request (`adapter`).
 //! - It is filled while the request is processed; the access line and the metrics read it at the end.
 //! - It holds no secret.
 
-use std::future::Future;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,19 +15,17 @@ use objstore::name::BucketName;
 use objstore::store::Account;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use crate::access::{self, Authority, BucketAccess, Seen};
 use crate::access_log;
 use crate::address::{Address, Resource, host_header};
+use crate::authorization::{Authority, Caller, Seen, Sender};
 use crate::body::{Fault, Kind, Share};
-use crate::change;
-use crate::checksum::Sums;
+use crate::checksum::{Claims, Sums};
 use crate::client_info::ClientInfo;
 use crate::error::{Failure, refuse};
-use crate::server::Peer;
+use crate::peer::Peer;
 
-tokio::task_local! {
-    static CURRENT: Arc<Request>;
-}
+/// The name of an unsupported operation in metrics and the access line.
+pub(crate) const NOT_OFFERED: &str = "NotOffered";
 
 /// A request in progress.
 pub(crate) struct Request {
@@ -76,21 +73,9 @@ pub(crate) struct Request {
     fault: OnceLock<Fault>,
     hoisted: OnceLock<Vec<HeaderName>>,
     share: Mutex<Option<Share>>,
-    asked_change: Option<&'static str>,
     version: OnceLock<String>,
     error_code: OnceLock<String>,
     failure: OnceLock<Failure>,
-}
-
-/// The claimed sender of a request, by its access key. It may be trusted only once `s3s` verified the signature.
-#[derive(Clone, Debug)]
-pub(crate) struct Caller {
-    /// The access key id.
-    pub(crate) access_key: String,
-    /// Its account.
-    pub(crate) account: Account,
-    /// The account's access to the bucket of the path, if the path names one; read together with the key.
-    pub(crate) bucket_access: Option<objstore::Result<BucketAccess>>,
 }
 
 impl Request {
@@ -100,7 +85,6 @@ impl Request {
         let website = peer.is_some_and(|peer| peer.website);
         Self {
             id,
-            asked_change: change::asked_for(&head.method, &head.uri, of_object).filter(|_| !website),
             website,
             client: ClientInfo::of(&head.headers),
             head: access_log::Head::of(head),
@@ -133,11 +117,6 @@ impl Request {
         }
     }
 
-    /// Runs `work` with this request as the current one.
-    pub(crate) async fn scope<F: Future>(self: Arc<Self>, work: F) -> F::Output {
-        CURRENT.scope(self, work).await
-    }
-
     /// Adds to the bytes of body read.
     pub(crate) fn count_in(&self, bytes: usize) {
         self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
@@ -158,6 +137,16 @@ impl Request {
     /// Notes the size of the object that the answer is about.
     pub(crate) fn set_object_bytes(&self, bytes: u64) {
         let _ = self.object_bytes.set(bytes);
+    }
+
+    /// The text in the place of a bucket name, and the key.
+    pub(crate) fn addressed(&self) -> (&str, Option<&str>) {
+        (&self.bucket_text, self.key.as_deref())
+    }
+
+    /// What conditions of policies ask of the sender and the operation.
+    pub(crate) fn sender(&self) -> Sender {
+        Sender { peer: self.peer, operation: self.operation(), url_v2: self.url_signer().is_some() }
     }
 
     /// The URL of an object, addressed in the style and at the host of this request.
@@ -258,15 +247,6 @@ impl Request {
         self.caller().map(|caller| caller.access_key.as_str())
     }
 
-    /// The change of a bucket or its settings that the request asks for.
-    pub(crate) fn change(&self) -> Option<&'static str> {
-        let asked = self.asked_change?;
-        match self.operation() {
-            "-" | access::NOT_OFFERED => Some(asked),
-            operation => Some(operation).filter(|operation| change::is_change(operation)),
-        }
-    }
-
     /// The version that the URL names, or else the response.
     pub(crate) fn version(&self) -> Option<&str> {
         self.version.get().map(String::as_str)
@@ -291,6 +271,11 @@ impl Request {
     /// message.
     pub(crate) fn note_failure(&self, error: &S3Error) {
         let _ = self.failure.set(Failure::of(error));
+    }
+
+    /// Passes a result on to `s3s`, and records its error.
+    pub(crate) fn noted<T>(&self, result: S3Result<T>) -> S3Result<T> {
+        result.inspect_err(|error| self.note_failure(error))
     }
 
     /// The recorded error of the key look-up, the access check or the operation.
@@ -344,26 +329,24 @@ impl Request {
         *self.lock_sums() = Some(sums);
     }
 
-    /// The digests of a body that `s3s` read itself.
-    pub(crate) fn take_body_sums(&self) -> Option<Sums> {
-        self.lock_sums().take()
+    /// Compares the claims in `headers` with the document that `s3s` read.
+    pub(crate) fn prove(&self, headers: &HeaderMap) -> S3Result<()> {
+        self.prove_claims(&Claims::from_headers(headers)?)
+    }
+
+    /// Compares these claims with the document that `s3s` read.
+    pub(crate) fn prove_claims(&self, claims: &Claims) -> S3Result<()> {
+        let sums = self.lock_sums().take();
+        match sums {
+            Some(sums) => claims.verify(&sums, None),
+            None if claims.is_empty() => Ok(()),
+            None => Err(refuse(S3ErrorCode::InvalidRequest, "The body's checksum could not be checked.")),
+        }
     }
 
     fn lock_sums(&self) -> MutexGuard<'_, Option<Sums>> {
         self.body_sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The request that this task serves.
-pub(crate) fn current() -> S3Result<Arc<Request>> {
-    CURRENT.try_with(Arc::clone).map_err(|_| refuse(S3ErrorCode::InternalError, "The request has no context."))
-}
-
-/// Records a failure that is about to be passed to `s3s`, for the request that this task serves.
-pub(crate) fn noted<T>(result: S3Result<T>) -> S3Result<T> {
-    result.inspect_err(|error| {
-        let _ = CURRENT.try_with(|request| request.note_failure(error));
-    })
 }
 
 /// Generates request ids: unique within a run, and very likely unique across runs.

@@ -1,20 +1,18 @@
-//! Tags of objects and buckets: validation and operations.
+//! Tags of objects and buckets, validated.
 //!
 //! - The same limits apply to tags in XML, in `x-amz-tagging` and in a form (S3 User Guide, "Categorizing your storage
 //!   using tags").
-//! - An object without tags has an empty set; a bucket without tags has none, and reading them is an error.
 
 use std::collections::BTreeMap;
 
 use objstore::store::words;
 use percent_encoding::percent_decode_str;
-use s3s::dto::{self, Tag, TagSet, Tagging};
+use s3s::dto::{Tag, TagSet, Tagging};
 use s3s::xml::{Deserialize as _, Deserializer};
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use crate::error::{Detail as _, OrRefuse as _, bad_argument, plain, refuse, says};
-use crate::service::Service;
-use crate::{body, document, names, request};
+use crate::document;
+use crate::error::{Detail as _, bad_argument, refuse, says};
 
 /// Tags by name.
 pub(crate) type Tags = BTreeMap<String, String>;
@@ -106,7 +104,8 @@ pub(crate) fn from_set(set: TagSet, of: Of) -> S3Result<Tags> {
     of.check(set.into_iter().map(|tag| Ok((tag.key.unwrap_or_default(), tag.value.unwrap_or_default()))))
 }
 
-fn to_set(tags: Tags) -> TagSet {
+/// Tags in the form of a response.
+pub(crate) fn to_set(tags: Tags) -> TagSet {
     tags.into_iter().map(|(key, value)| Tag { key: Some(key), value: Some(value) }).collect()
 }
 
@@ -122,100 +121,6 @@ fn decode(part: &str) -> S3Result<String> {
 
 fn bad(words: impl Into<String>) -> S3Error {
     says(S3ErrorCode::InvalidTag, words)
-}
-
-/// Answers the tags of an object or a version (S3 API, GetObjectTagging).
-pub(crate) async fn get_object(
-    service: &Service,
-    request: S3Request<dto::GetObjectTaggingInput>,
-) -> S3Result<S3Response<dto::GetObjectTaggingOutput>> {
-    let input = request.input;
-    let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
-    let authority = request::current()?.authority()?;
-    let object = service
-        .blocking(move |store| {
-            let object = store.head_object(&bucket, &key, input.version_id.as_deref()).or_refuse()?;
-            authority.confirm(store, &object)?;
-            Ok(object)
-        })
-        .await?;
-    let (tag_set, version_id) = (to_set(object.tags), object.version);
-    Ok(S3Response::new(dto::GetObjectTaggingOutput { tag_set, version_id }))
-}
-
-/// Replaces the tags of an object or a version (S3 API, PutObjectTagging).
-pub(crate) async fn put_object(
-    service: &Service,
-    request: S3Request<dto::PutObjectTaggingInput>,
-) -> S3Result<S3Response<dto::PutObjectTaggingOutput>> {
-    body::prove(&request.headers)?;
-    let input = request.input;
-    let tags = from_set(input.tagging.tag_set, Of::Object)?;
-    let version_id = set(service, &input.bucket, &input.key, input.version_id, tags).await?;
-    Ok(S3Response::new(dto::PutObjectTaggingOutput { version_id }))
-}
-
-/// Removes the tags of an object or a version (S3 API, DeleteObjectTagging).
-pub(crate) async fn delete_object(
-    service: &Service,
-    request: S3Request<dto::DeleteObjectTaggingInput>,
-) -> S3Result<S3Response<dto::DeleteObjectTaggingOutput>> {
-    let input = request.input;
-    let version_id = set(service, &input.bucket, &input.key, input.version_id, Tags::new()).await?;
-    Ok(S3Response::new(dto::DeleteObjectTaggingOutput { version_id }))
-}
-
-async fn set(
-    service: &Service,
-    bucket: &str,
-    key: &str,
-    version: Option<String>,
-    tags: Tags,
-) -> S3Result<Option<String>> {
-    let (bucket, key) = (names::bucket(bucket)?, names::key(key)?);
-    service.store.set_tags(&bucket, &key, version.as_deref(), tags).await.or_refuse()
-}
-
-/// Answers the tags of a bucket (S3 API, GetBucketTagging).
-pub(crate) async fn get_bucket(
-    service: &Service,
-    request: S3Request<dto::GetBucketTaggingInput>,
-) -> S3Result<S3Response<dto::GetBucketTaggingOutput>> {
-    let bucket = names::bucket(&request.input.bucket)?;
-    let settings = service.blocking(move |store| store.settings(&bucket).or_refuse()).await?.settings;
-    if settings.tags.is_empty() {
-        return Err(plain(S3ErrorCode::NoSuchTagSet));
-    }
-    Ok(S3Response::new(dto::GetBucketTaggingOutput { tag_set: to_set(settings.tags.clone()) }))
-}
-
-/// Replaces the tags of a bucket (S3 API, PutBucketTagging).
-pub(crate) async fn put_bucket(
-    service: &Service,
-    request: S3Request<dto::PutBucketTaggingInput>,
-) -> S3Result<S3Response<dto::PutBucketTaggingOutput>> {
-    body::prove(&request.headers)?;
-    let tags = from_set(request.input.tagging.tag_set, Of::Bucket)?;
-    set_bucket(service, &request.input.bucket, tags).await?;
-    Ok(S3Response::new(dto::PutBucketTaggingOutput::default()))
-}
-
-/// Removes the tags of a bucket (S3 API, DeleteBucketTagging).
-pub(crate) async fn delete_bucket(
-    service: &Service,
-    request: S3Request<dto::DeleteBucketTaggingInput>,
-) -> S3Result<S3Response<dto::DeleteBucketTaggingOutput>> {
-    set_bucket(service, &request.input.bucket, Tags::new()).await?;
-    Ok(S3Response::new(dto::DeleteBucketTaggingOutput::default()))
-}
-
-async fn set_bucket(service: &Service, bucket: &str, tags: Tags) -> S3Result<()> {
-    let bucket = names::bucket(bucket)?;
-    let change = move |settings: &mut objstore::store::Settings| {
-        settings.tags = tags;
-        Ok(())
-    };
-    service.store.change_settings(&bucket, change).await.or_refuse()
 }
 
 #[cfg(test)]

@@ -18,9 +18,8 @@ use s3s::dto::{
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::body;
 use crate::error::{custom, not_offered, plain, refuse};
-use crate::service::Service;
+use crate::service::{Call, Service};
 
 /// A request that reads a setting, and what AWS answers while that setting is not there.
 pub(crate) trait Absent {
@@ -45,11 +44,8 @@ pub(crate) async fn absent<I: Absent + Send, O>(_service: &Service, _request: S3
 }
 
 /// Takes a setting that holds anyway.
-pub(crate) async fn put<I: Harmless + Send, O: Default>(
-    _service: &Service,
-    request: S3Request<I>,
-) -> S3Result<S3Response<O>> {
-    body::prove(&request.headers)?;
+pub(crate) async fn put<I: Harmless + Send, O: Default>(call: &Call, request: S3Request<I>) -> S3Result<S3Response<O>> {
+    call.request.prove(&request.headers)?;
     request.input.check()?;
     Ok(S3Response::new(O::default()))
 }
@@ -98,7 +94,7 @@ no_configurations! {
     metrics: ListBucketMetricsConfigurationsInput -> ListBucketMetricsConfigurationsOutput;
 }
 
-/// Tells that tags decide on no access (S3 API, GetBucketAbac).
+/// Answers that tags decide on no access (S3 API, GetBucketAbac).
 pub(crate) async fn abac(
     _service: &Service,
     _request: S3Request<GetBucketAbacInput>,

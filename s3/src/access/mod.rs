@@ -1,4 +1,4 @@
-//! Authorization: which caller may perform which operation. Default deny.
+//! The access check of a request: whether its caller may perform the operation that `s3s` chose. Default deny.
 //!
 //! - `table` lists every supported operation with what it requires; an unlisted operation is refused.
 //! - The check runs after the signature was verified and before the body is read. Requirements that depend on the body
@@ -8,28 +8,11 @@
 //! - The operation that `s3s` chose has to take the kind of body that the guards derived from the same head. So the
 //!   checked operation and the executed one never differ.
 //! - A request without credentials is anonymous: only a bucket's policy can allow it, or an access control list where the
-//!   bucket enables those (`authority`, `list`).
+//!   bucket enables those (`authorization`).
 
-mod ask;
-mod authority;
-mod bucket_access;
-mod context;
-mod credential_cache;
-mod list;
-mod mounts;
-mod principal;
-mod right;
 mod source;
 mod table;
 
-pub(crate) use ask::{Ask, BodyFacts};
-pub(crate) use authority::Authority;
-pub(crate) use bucket_access::{BucketAccess, Reader};
-pub(crate) use credential_cache::{CachedCaller, Callers};
-pub(crate) use list::Lists;
-pub use mounts::MountRules;
-pub(crate) use right::Right;
-pub(crate) use source::Seen;
 pub(crate) use table::names as operations;
 
 use std::sync::Arc;
@@ -38,6 +21,7 @@ use http::{HeaderMap, Uri};
 use objstore::Store;
 use objstore::name::BucketName;
 use objstore::store::Account;
+use s3_policy::Scope;
 use s3s::access::{S3Access, S3AccessContext};
 use s3s::dto::{
     CopyObjectInput, PutObjectLegalHoldInput, PutObjectRetentionInput, PutObjectTaggingInput, TaggingDirective,
@@ -45,15 +29,12 @@ use s3s::dto::{
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Result};
 
+use crate::authorization::{Ask, Authority, BodyFacts, Right, parameters};
 use crate::error::{Detail as _, OrRefuse as _, not_offered, refuse};
-use crate::policy::Scope;
-use crate::request::{self, Request};
-use crate::service::Service;
+use crate::request::{NOT_OFFERED, Request};
+use crate::service::Call;
 use crate::{acl, names, tagging, unsupported_headers};
 use table::Need;
-
-/// The name of an unlisted operation in metrics and the access line.
-pub(crate) const NOT_OFFERED: &str = "NotOffered";
 
 const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
 
@@ -64,21 +45,21 @@ const TOLD_BY_BODY: [&str; 3] = ["PutObjectTagging", "PutObjectRetention", "PutO
 const DELETING: [&str; 2] = ["s3:DeleteObject", "s3:DeleteObjectVersion"];
 
 /// The access check.
-pub(crate) struct Access(pub(crate) Service);
+pub(crate) struct Access(pub(crate) Call);
 
 #[async_trait::async_trait]
 impl S3Access for Access {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        request::noted(self.judge(context).await)
+        self.0.request.noted(self.judge(context).await)
     }
 
     async fn copy_object(&self, request: &mut S3Request<CopyObjectInput>) -> S3Result<()> {
-        request::noted(self.judge_copy(request).await)
+        self.0.request.noted(self.judge_copy(request).await)
     }
 
     async fn upload_part_copy(&self, request: &mut S3Request<UploadPartCopyInput>) -> S3Result<()> {
         let input = &request.input;
-        request::noted(self.allow_source(&input.copy_source, None, (&request.headers, &request.uri)).await)
+        self.0.request.noted(self.allow_source(&input.copy_source, None, (&request.headers, &request.uri)).await)
     }
 
     async fn put_object_tagging(&self, request: &mut S3Request<PutObjectTaggingInput>) -> S3Result<()> {
@@ -86,7 +67,7 @@ impl S3Access for Access {
         // The operation itself refuses invalid tags.
         let tags = tagging::from_set(input.tagging.tag_set.clone(), tagging::Of::Object).unwrap_or_default();
         let told = BodyFacts { tags: Some(tags), ..BodyFacts::default() };
-        request::noted(self.allow_told("PutObjectTagging", &input.key, input.version_id.as_deref(), told).await)
+        self.0.request.noted(self.allow_told("PutObjectTagging", &input.key, input.version_id.as_deref(), told).await)
     }
 
     async fn put_object_retention(&self, request: &mut S3Request<PutObjectRetentionInput>) -> S3Result<()> {
@@ -97,32 +78,32 @@ impl S3Access for Access {
             retain_until: retention.and_then(|retention| written(retention.retain_until_date.as_ref()?)),
             ..BodyFacts::default()
         };
-        request::noted(self.allow_told("PutObjectRetention", &input.key, input.version_id.as_deref(), told).await)
+        self.0.request.noted(self.allow_told("PutObjectRetention", &input.key, input.version_id.as_deref(), told).await)
     }
 
     async fn put_object_legal_hold(&self, request: &mut S3Request<PutObjectLegalHoldInput>) -> S3Result<()> {
         let input = &request.input;
         let status = input.legal_hold.as_ref().and_then(|hold| Some(hold.status.as_ref()?.as_str().to_owned()));
         let told = BodyFacts { legal_hold: status, ..BodyFacts::default() };
-        request::noted(self.allow_told("PutObjectLegalHold", &input.key, input.version_id.as_deref(), told).await)
+        self.0.request.noted(self.allow_told("PutObjectLegalHold", &input.key, input.version_id.as_deref(), told).await)
     }
 }
 
 impl Access {
     /// Decides whether `s3s` may continue with the operation that it chose.
     async fn judge(&self, context: &S3AccessContext<'_>) -> S3Result<()> {
-        let request = request::current()?;
-        let account = verified(&request, context.credentials().map(|credentials| credentials.access_key.as_str()))?;
+        let request = &self.0.request;
+        let account = verified(request, context.credentials().map(|credentials| credentials.access_key.as_str()))?;
         let operation = context.s3_op().name();
         let Some((name, need)) = table::find(operation) else {
             request.set_operation(NOT_OFFERED);
             return Err(not_offered(operation));
         };
         request.set_operation(name);
-        self.decide(&request, account, (name, need), context).await?;
+        self.decide(account, (name, need), context).await?;
         unsupported_headers::check(name, context.headers())?;
-        check_acl(&request, name, context.headers())?;
-        let named = context::parameters(context.uri()).iter().any(|(parameter, _)| parameter == "versionId");
+        check_acl(request, name, context.headers())?;
+        let named = parameters(context.uri()).iter().any(|(parameter, _)| parameter == "versionId");
         if named { unsupported_headers::check_version(name) } else { Ok(()) }
     }
 
@@ -137,26 +118,24 @@ impl Access {
     /// Decides whether the caller meets the operation's requirements in the table.
     async fn decide(
         &self,
-        request: &Request,
         account: Option<Account>,
         (name, need): (&str, Need),
         context: &S3AccessContext<'_>,
     ) -> S3Result<()> {
-        if !table::takes(name, request.body) {
+        if !table::takes(name, self.0.request.body) {
             let words = format!("The URL names no operation that takes this body: {name} does not.");
             return Err(refuse(S3ErrorCode::InvalidRequest, words));
         }
         match need {
             Need::Key => signed(account.as_ref()).map(drop),
             Need::Create => may_create(signed(account.as_ref())?),
-            _ => self.admit(request, account, (name, need), context).await,
+            _ => self.admit(account, (name, need), context).await,
         }
     }
 
     /// Checks a request on the bucket of the path.
     async fn admit(
         &self,
-        request: &Request,
         account: Option<Account>,
         (name, need): (&str, Need),
         context: &S3AccessContext<'_>,
@@ -165,25 +144,24 @@ impl Access {
         let Some(bucket) = context.s3_path().get_bucket_name() else {
             return Err(refuse(S3ErrorCode::InvalidRequest, "The request names no bucket."));
         };
-        let authority = Authority::of(&self.0, request, account, names::bucket(bucket)?, (headers, uri)).await?;
-        let authority = Arc::new(authority);
-        request.set_authority(Arc::clone(&authority));
+        let authority = authority_over(&self.0, account, names::bucket(bucket)?, (headers, uri)).await?;
+        self.0.request.set_authority(Arc::clone(&authority));
         let key = context.s3_path().get_object_key().unwrap_or_default();
         match need {
             Need::Keys(action, right) if authority.by_grants() => {
-                authority.require(&self.0, Ask::bucket(action, right)).await?;
+                authority.require(&self.0.store, Ask::bucket(action, right)).await?;
             }
             // A policy decides key by key.
             Need::Keys(_, right) => {
                 let asks = DELETING.map(|action| Ask::bucket(action, right));
-                authority.require_possible(&self.0, asks.into(), Scope::SomeKey).await?;
+                authority.require_possible(&self.0.store, asks.into(), Scope::SomeKey).await?;
             }
-            Need::Bucket(action, right) => authority.require(&self.0, Ask::bucket(action, right)).await?,
+            Need::Bucket(action, right) => authority.require(&self.0.store, Ask::bucket(action, right)).await?,
             Need::Object(plain, versioned, right) if TOLD_BY_BODY.contains(&name) && !authority.by_grants() => {
                 let version = version(uri);
                 let action = if version.is_some() { versioned } else { plain };
                 let ask = Ask::object(action, right, key, version.as_deref());
-                authority.require_possible(&self.0, vec![ask], Scope::Resource).await?;
+                authority.require_possible(&self.0.store, vec![ask], Scope::Resource).await?;
             }
             Need::Object(plain, versioned, right) => {
                 let version = version(uri);
@@ -218,14 +196,35 @@ impl Access {
 
     /// Checks an operation with the values that a policy needs from its body.
     async fn allow_told(&self, name: &str, key: &str, version: Option<&str>, told: BodyFacts) -> S3Result<()> {
-        let authority = request::current()?.authority()?;
+        let authority = self.0.request.authority()?;
         let Some((_, Need::Object(plain, versioned, right))) = table::find(name) else { return Err(not_offered(name)) };
         if authority.by_grants() {
             return Ok(());
         }
         let action = if version.is_some() { versioned } else { plain };
-        authority.require(&self.0, Ask { told, ..Ask::object(action, right, key, version) }).await
+        authority.require(&self.0.store, Ask { told, ..Ask::object(action, right, key, version) }).await
     }
+}
+
+/// The authority of `account`, or of an anonymous caller, over a bucket. Facts that were read together with the access
+/// key are reused.
+async fn authority_over(
+    call: &Call,
+    account: Option<Account>,
+    bucket: BucketName,
+    head: (&HeaderMap, &Uri),
+) -> S3Result<Arc<Authority>> {
+    let request = &call.request;
+    let known = request.caller().filter(|_| account.is_some() && request.bucket.as_ref() == Some(&bucket));
+    let bucket_access = match known.and_then(|caller| caller.bucket_access.clone()) {
+        Some(bucket_access) => bucket_access.or_refuse()?,
+        None => {
+            let (reader, account, bucket) = (Arc::clone(&call.bucket_access), account.clone(), bucket.clone());
+            call.blocking(move |store| reader.read(store, account.as_ref(), &bucket).or_refuse()).await?
+        }
+    };
+    let from = (request.sender(), &call.region);
+    Ok(Arc::new(Authority::new(account, bucket, bucket_access, head, from)))
 }
 
 /// Refuses headers of an access control list that the bucket does not allow, before the body is read.
@@ -238,13 +237,13 @@ fn check_acl(request: &Request, operation: &str, headers: &HeaderMap) -> S3Resul
 }
 
 /// `x-amz-expected-bucket-owner`: the owner is an account name here. An empty or non-text value matches no owner.
-async fn expect_owner(service: &Service, bucket: BucketName, headers: &HeaderMap, name: &str) -> S3Result<()> {
+async fn expect_owner(call: &Call, bucket: BucketName, headers: &HeaderMap, name: &str) -> S3Result<()> {
     let mut given = headers.get_all(name).iter();
     let Some(owner) = given.next().map(|value| value.to_str().unwrap_or_default().to_owned()) else { return Ok(()) };
     if given.next().is_some() {
         return Err(refuse(S3ErrorCode::InvalidArgument, format!("The header {name} is given twice.")));
     }
-    let found = service.blocking(move |store| store.bucket(&bucket).or_refuse()).await?;
+    let found = call.blocking(move |store| store.bucket(&bucket).or_refuse()).await?;
     if found.owner == owner {
         return Ok(());
     }
@@ -255,24 +254,23 @@ async fn expect_owner(service: &Service, bucket: BucketName, headers: &HeaderMap
 /// Checks that a form may put `key` with these headers. `account` is the account whose key signed it; `None` is
 /// anonymous.
 pub(crate) async fn allow_form(
-    service: &Service,
-    request: &Request,
+    call: &Call,
     account: Option<Account>,
     bucket: BucketName,
     key: &str,
     head: (&HeaderMap, &Uri),
 ) -> S3Result<()> {
-    let authority = Arc::new(Authority::of(service, request, account, bucket, head).await?);
-    request.set_authority(Arc::clone(&authority));
+    let authority = authority_over(call, account, bucket, head).await?;
+    call.request.set_authority(Arc::clone(&authority));
     let ask = Ask::object("s3:PutObject", Right::Write, key, None);
-    allow_whole(service, &authority, "PutObject", &ask, head.0).await?;
-    check_acl(request, "PostObject", head.0)?;
-    expect_owner(service, authority.bucket().clone(), head.0, EXPECTED_OWNER).await
+    allow_whole(call, &authority, "PutObject", &ask, head.0).await?;
+    check_acl(&call.request, "PostObject", head.0)?;
+    expect_owner(call, authority.bucket().clone(), head.0, EXPECTED_OWNER).await
 }
 
 /// Checks an operation and the further actions that it implies. A grant that allows the operation allows those too.
 async fn allow_whole(
-    service: &Service,
+    call: &Call,
     authority: &Arc<Authority>,
     operation: &str,
     ask: &Ask,
@@ -284,31 +282,30 @@ async fn allow_whole(
         let besides = besides.filter(|action| *action != table::PUT_ACL || authority.lists().is_some());
         asks.extend(besides.map(|action| Ask { action, with_object: true, ..ask.clone() }));
     }
-    authority.require_all(service, asks).await
+    authority.require_all(&call.store, asks).await
 }
 
 /// Whether the caller of the current request may delete a key of its bucket, or this version of it.
-pub(crate) async fn may_delete(service: &Service, key: &str, version: Option<&str>) -> S3Result<bool> {
+pub(crate) async fn may_delete(call: &Call, key: &str, version: Option<&str>) -> S3Result<bool> {
     let [plain, versioned] = DELETING;
     let action = if version.is_some() { versioned } else { plain };
-    let authority = request::current()?.authority()?;
-    authority.allows(service, Ask::object(action, Right::Write, key, version)).await
+    let authority = call.request.authority()?;
+    authority.allows(&call.store, Ask::object(action, Right::Write, key, version)).await
 }
 
 /// Whether the caller of the current request may delete or shorten a governance retention.
-pub(crate) async fn may_bypass_governance(service: &Service, key: &str, version: Option<&str>) -> S3Result<bool> {
-    let authority = request::current()?.authority()?;
-    authority.allows(service, Ask::object("s3:BypassGovernanceRetention", Right::Own, key, version)).await
+pub(crate) async fn may_bypass_governance(call: &Call, key: &str, version: Option<&str>) -> S3Result<bool> {
+    let authority = call.request.authority()?;
+    authority.allows(&call.store, Ask::object("s3:BypassGovernanceRetention", Right::Own, key, version)).await
 }
 
 /// Only callers that may list the bucket learn that an object is absent; others are refused (S3 API, GetObject).
-pub(crate) async fn hide_absent(service: &Service, error: S3Error) -> S3Error {
+pub(crate) async fn hide_absent(call: &Call, error: S3Error) -> S3Error {
     if *error.code() != S3ErrorCode::NoSuchKey {
         return error;
     }
-    let Ok(request) = request::current() else { return error };
-    let Ok((authority, key)) = request.source() else { return error };
-    match may_list(service, &authority, key).await {
+    let Ok((authority, key)) = call.request.source() else { return error };
+    match may_list(call, &authority, key).await {
         Ok(true) => error,
         Ok(false) => refuse(S3ErrorCode::AccessDenied, "The object is absent, or may not be read."),
         Err(failed) => failed,
@@ -317,20 +314,19 @@ pub(crate) async fn hide_absent(service: &Service, error: S3Error) -> S3Error {
 
 /// Refuses if the caller of a request may not write a key of another bucket.
 pub(crate) async fn require_write(
-    service: &Service,
-    request: &Request,
+    call: &Call,
     bucket: BucketName,
     key: &str,
     head: (&HeaderMap, &Uri),
 ) -> S3Result<()> {
-    let account = request.account()?.clone();
-    let authority = Arc::new(Authority::of(service, request, Some(account), bucket, head).await?);
-    authority.require(service, Ask::object("s3:PutObject", Right::Write, key, None)).await
+    let account = call.request.account()?.clone();
+    let authority = authority_over(call, Some(account), bucket, head).await?;
+    authority.require(&call.store, Ask::object("s3:PutObject", Right::Write, key, None)).await
 }
 
-async fn may_list(service: &Service, authority: &Arc<Authority>, key: &str) -> S3Result<bool> {
+async fn may_list(call: &Call, authority: &Arc<Authority>, key: &str) -> S3Result<bool> {
     let told = BodyFacts { prefix: Some(key.to_owned()), ..BodyFacts::default() };
-    authority.allows(service, Ask { told, ..Ask::bucket("s3:ListBucket", Right::Read) }).await
+    authority.allows(&call.store, Ask { told, ..Ask::bucket("s3:ListBucket", Right::Read) }).await
 }
 
 /// The caller's account, if the signature of exactly this key was verified, by `s3s` or (Version 2) before it; `None`
@@ -359,10 +355,7 @@ fn version(uri: &Uri) -> Option<String> {
     if !query.contains("versionId") && !query.contains('%') {
         return None;
     }
-    context::parameters(uri)
-        .into_iter()
-        .find(|(name, value)| name == "versionId" && !value.is_empty())
-        .map(|(_, id)| id)
+    parameters(uri).into_iter().find(|(name, value)| name == "versionId" && !value.is_empty()).map(|(_, id)| id)
 }
 
 /// A time in RFC 3339 format.

@@ -6,35 +6,15 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Uri};
 use objstore::Store;
-use objstore::store::ObjectAccess;
 use s3s::S3Result;
 use s3s::dto::CopySource;
 
-use super::authority::{Tags, Traits};
-use super::{Access, Ask, Authority, BodyFacts, Right, expect_owner, hide_absent};
+use super::{Access, authority_over, expect_owner, hide_absent};
+use crate::authorization::{Ask, BodyFacts, Right, Seen, Tags};
+use crate::error::refuse_source;
 use crate::names::{self, Source};
-use crate::object::copy::refuse_source;
-use crate::request;
 
 const EXPECTED_SOURCE_OWNER: &str = "x-amz-source-expected-bucket-owner";
-
-/// The source of a copy as the access check saw it.
-#[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    /// Its entity tag at that moment; the copy fails if the object has another.
-    pub(crate) etag: String,
-    /// The tags it had.
-    pub(crate) tags: Tags,
-    /// Owner and list it had.
-    access: ObjectAccess,
-}
-
-impl Seen {
-    /// What of it decided.
-    fn traits(&self) -> Traits {
-        Traits { tags: self.tags.clone(), access: self.access.clone() }
-    }
-}
 
 impl Access {
     /// Checks that the source of a copy may be read; if its tags are copied to the key `tagged`, also that they may be
@@ -45,13 +25,13 @@ impl Access {
         tagged: Option<&str>,
         head: (&HeaderMap, &Uri),
     ) -> S3Result<()> {
-        let request = request::current()?;
+        let request = &self.0.request;
         let (target, source) = (request.authority()?, names::source(given)?);
         let authority = match *target.bucket() == source.bucket {
             true => Arc::clone(&target),
             false => {
                 let account = target.account().cloned();
-                Arc::new(Authority::of(&self.0, &request, account, source.bucket.clone(), head).await?)
+                authority_over(&self.0, account, source.bucket.clone(), head).await?
             }
         };
         request.set_source(Arc::clone(&authority), source.key.as_str().to_owned());
@@ -61,14 +41,14 @@ impl Access {
         let seen = if tagged.is_some() || asks_object { Some(self.see(&source).await) } else { None };
         let traits = seen.as_ref().and_then(|seen| seen.as_ref().ok()).map(Seen::traits);
         let tags = traits.as_ref().map(|traits| &traits.tags);
-        authority.require_on(&self.0, reading(&source, tagged.and(tags)), traits.clone()).await?;
+        authority.require_on(&self.0.store, reading(&source, tagged.and(tags)), traits.clone()).await?;
         if let Some(seen) = seen {
             let seen = match seen {
                 Ok(seen) => seen,
                 Err(error) => return Err(hide_absent(&self.0, error).await),
             };
             if let Some(key) = tagged {
-                target.require_all(&self.0, tagging_of(key, &seen.tags)).await?;
+                target.require_all(&self.0.store, tagging_of(key, &seen.tags)).await?;
             }
             request.set_seen(seen);
         }
@@ -78,8 +58,7 @@ impl Access {
     async fn see(&self, source: &Source) -> S3Result<Seen> {
         let (bucket, key, version) = (source.bucket.clone(), source.key.clone(), source.version.clone());
         let head = move |store: &Store| store.head_object(&bucket, &key, version.as_deref()).map_err(refuse_source);
-        let found = self.0.blocking(head).await?;
-        Ok(Seen { etag: found.etag, tags: found.tags, access: found.access })
+        Ok(Seen::of(self.0.blocking(head).await?))
     }
 }
 

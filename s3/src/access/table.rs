@@ -3,7 +3,7 @@
 //! - An operation that is not listed is refused for every caller.
 //! - Each row names the action for bucket policies and the right that a grant must give.
 
-use super::right::Right;
+use crate::authorization::Right;
 use crate::body::Kind;
 
 /// The requirement of an operation.

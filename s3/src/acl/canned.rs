@@ -45,8 +45,7 @@ impl Canned {
         of == Of::Bucket || self != LogDeliveryWrite
     }
 
-    /// Whether it says what holds where ACLs are disabled: the owner of the bucket has full control, and nobody else
-    /// anything.
+    /// Whether it grants full control to the owner of the bucket and nothing else, which holds where ACLs are disabled.
     pub(super) fn is_in_force(self) -> bool {
         matches!(self, Private | BucketOwnerRead | BucketOwnerFullControl)
     }

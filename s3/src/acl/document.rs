@@ -3,12 +3,12 @@
 use objstore::Store;
 use objstore::store::{ACL_GRANTS_MAX, AccessList, Grantee};
 use s3s::dto::{AccessControlPolicy, Permission, Type};
-use s3s::{S3ErrorCode, S3Result};
+use s3s::{S3ErrorCode, S3Response, S3Result};
 
 use super::grant::{self, EC2_ID, Named, NamedGrantee};
 use super::headers::too_many;
 use crate::error::{OrRefuse as _, refuse};
-use crate::xml::element;
+use crate::xml::{Document, element};
 
 const OPEN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
     <AccessControlPolicy xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
@@ -16,7 +16,7 @@ const GRANTEE: &str = "<Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSch
 
 /// A list as its document shows it.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(crate) struct Shown {
     owner: String,
     grants: Vec<(ShownGrantee, &'static str)>,
 }
@@ -32,7 +32,7 @@ enum ShownGrantee {
 
 impl Shown {
     /// The list of what belongs to the account of this name; none is `private`.
-    pub(super) fn of(store: &Store, owner: String, list: Option<&AccessList>) -> S3Result<Self> {
+    pub(crate) fn of(store: &Store, owner: String, list: Option<&AccessList>) -> S3Result<Self> {
         let private = AccessList::private();
         let mut grants = Vec::new();
         for one in &list.unwrap_or(&private).grants {
@@ -52,8 +52,14 @@ impl Shown {
         Ok(Self { owner, grants })
     }
 
-    /// Its document, with the elements in the order of AWS.
-    pub(super) fn document(&self) -> String {
+    /// A response with the document, whose elements are in the order of AWS.
+    pub(crate) fn answer<T>(&self, output: T) -> S3Response<T> {
+        let mut response = S3Response::new(output);
+        response.extensions.insert(Document(self.document().into()));
+        response
+    }
+
+    fn document(&self) -> String {
         let mut text = format!("{OPEN}<Owner>");
         element(&mut text, "ID", &self.owner);
         element(&mut text, "DisplayName", &self.owner);
@@ -111,7 +117,7 @@ pub(super) fn read(document: AccessControlPolicy) -> S3Result<(Option<String>, V
     Ok((document.owner.and_then(|owner| owner.id), named))
 }
 
-/// Whether a document says what holds where ACLs are disabled: the owner has full control, and nobody else anything.
+/// Whether a document grants full control to the owner and nothing else, which holds where ACLs are disabled.
 pub(super) fn is_full_control(document: &AccessControlPolicy, owner: &str) -> bool {
     let [grant] = document.grants.as_deref().unwrap_or_default() else { return false };
     let is_owner = |id: Option<&String>| id.is_some_and(|id| id == owner);
@@ -125,7 +131,7 @@ mod tests {
     use s3s::dto::{Grant, Grantee as GivenGrantee};
 
     use super::*;
-    use crate::bucket::person;
+    use crate::response::person;
 
     fn grant(kind: &'static str, id: Option<&str>, uri: Option<&str>, permission: &'static str) -> Grant {
         let grantee = GivenGrantee {

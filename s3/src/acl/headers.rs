@@ -1,8 +1,8 @@
-//! Lists as headers ask for them: `x-amz-acl`, or `x-amz-grant-…` (S3 User Guide, "Access control list (ACL) overview",
+//! Access control lists as headers request them: `x-amz-acl`, or `x-amz-grant-…` (S3 User Guide, "Access control list (ACL) overview",
 //! "Setting an ACL").
 //!
 //! - A grant header is a list of `id="…"` and `uri="…"`, with commas between them.
-//! - They are read before the body, so that what is refused costs nobody an upload.
+//! - They are read before the body, so that a refused list costs no upload.
 
 use http::HeaderMap;
 use objstore::Store;
@@ -12,9 +12,9 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 use super::canned::Canned;
 use super::grant::{self, Named, NamedGrantee};
 use super::ownership::{self, Setting};
-use super::{Of, Wanted, look_up};
+use super::{Kind, NewList, Of, look_up};
+use crate::blocking::blocking;
 use crate::error::{Detail as _, bad_argument, refuse, says};
-use crate::service::Service;
 
 const CANNED: &str = "x-amz-acl";
 const OWNERSHIP: &str = "x-amz-object-ownership";
@@ -31,7 +31,7 @@ const HEADERS: [(&str, Permission); 5] = [
 
 /// A list as headers ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked(Inner);
+pub(crate) struct ListHeaders(Inner);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Inner {
@@ -40,7 +40,7 @@ enum Inner {
     Grants(Vec<Named>),
 }
 
-impl Asked {
+impl ListHeaders {
     /// Reads the headers.
     pub(crate) fn of(headers: &HeaderMap, of: Of) -> S3Result<Self> {
         let canned =
@@ -63,27 +63,27 @@ impl Asked {
     }
 
     /// Whether they give the object to the bucket's owner, where that one prefers it.
-    pub(super) fn gives_to_bucket_owner(&self) -> bool {
+    pub(crate) fn gives_to_bucket_owner(&self) -> bool {
         self.0 == Inner::Canned(Canned::BucketOwnerFullControl)
     }
 
     /// The list, its accounts looked up; none if none is asked for.
-    pub(super) async fn look_up(self, service: &Service) -> S3Result<Option<Wanted>> {
+    pub(crate) async fn look_up(self, store: &Store) -> S3Result<Option<NewList>> {
         match self.0 {
             Inner::Nothing => Ok(None),
-            Inner::Canned(canned) => Ok(Some(Wanted::Canned(canned))),
+            Inner::Canned(canned) => Ok(Some(NewList(Kind::Canned(canned)))),
             Inner::Grants(named) => {
-                let find = move |store: &Store| Ok(Some(Wanted::Grants(look_up(store, named)?)));
-                service.blocking(find).await
+                let find = move |store: &Store| Ok(Some(NewList(Kind::Grants(look_up(store, named)?))));
+                blocking(store, find).await
             }
         }
     }
 }
 
-/// Refuses headers that no list can be read of; where ACLs are disabled, also those that would change who gets in.
+/// Refuses malformed headers; where ACLs are disabled, also those that would grant access.
 pub(crate) fn check(headers: &HeaderMap, enabled: bool) -> S3Result<()> {
     if enabled {
-        return Asked::of(headers, Of::Bucket).map(drop);
+        return ListHeaders::of(headers, Of::Bucket).map(drop);
     }
     let names_grants = headers.keys().any(|name| name.as_str().starts_with(GRANTS));
     match canned(headers)? {
@@ -94,9 +94,9 @@ pub(crate) fn check(headers: &HeaderMap, enabled: bool) -> S3Result<()> {
 }
 
 /// The ownership and the list that a bucket is made with (S3 API, CreateBucket).
-pub(crate) fn check_first(headers: &HeaderMap) -> S3Result<(Option<Setting>, Asked)> {
+pub(crate) fn check_first(headers: &HeaderMap) -> S3Result<(Option<Setting>, ListHeaders)> {
     let ownership = headers.get(OWNERSHIP).map(|value| ownership::of_header(value.to_str().unwrap_or_default()));
-    Ok((ownership.transpose()?, Asked::of(headers, Of::Bucket)?))
+    Ok((ownership.transpose()?, ListHeaders::of(headers, Of::Bucket)?))
 }
 
 /// As AWS answers where the bucket owner is enforced.
@@ -210,7 +210,7 @@ mod tests {
             named(id("bob"), Permission::Read),
             named(group, Permission::Write),
         ];
-        assert_eq!(Asked::of(&headers, Of::Object).unwrap(), Asked(Inner::Grants(expected)));
+        assert_eq!(ListHeaders::of(&headers, Of::Object).unwrap(), ListHeaders(Inner::Grants(expected)));
     }
 
     #[test]
@@ -232,8 +232,8 @@ mod tests {
             (vec![("x-amz-acl", "private"), ("x-amz-acl", "public-read")], "InvalidArgument"),
         ];
         for (headers, expected) in table {
-            assert_eq!(code(Asked::of(&of(&headers), Of::Object)), expected, "{headers:?}");
+            assert_eq!(code(ListHeaders::of(&of(&headers), Of::Object)), expected, "{headers:?}");
         }
-        assert!(Asked::of(&of(&[("x-amz-acl", "log-delivery-write")]), Of::Bucket).is_ok());
+        assert!(ListHeaders::of(&of(&[("x-amz-acl", "log-delivery-write")]), Of::Bucket).is_ok());
     }
 }

@@ -9,7 +9,7 @@ pub(super) const ELEMENTS_MAX: u32 = 100_000;
 
 /// A counter of elements.
 #[derive(Default)]
-pub(super) struct Elements {
+pub(crate) struct Elements {
     begun: u32,
     bytes: usize,
     /// Whether the last byte was a `<`.
@@ -18,7 +18,7 @@ pub(super) struct Elements {
 
 impl Elements {
     /// Counts the elements in the next bytes of the document.
-    pub(super) fn saw(&mut self, data: &[u8]) -> Result<(), Fault> {
+    pub(crate) fn saw(&mut self, data: &[u8]) -> Result<(), Fault> {
         self.bytes = self.bytes.saturating_add(data.len());
         if self.bytes > DOCUMENT_BYTES_MAX {
             return Err(Fault::Long);

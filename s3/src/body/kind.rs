@@ -1,10 +1,10 @@
 //! The kind of a request's body, derived from its head before any of the body is read.
 
+use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{Method, Uri};
+use http::{HeaderMap, Method, Uri};
 
-use crate::guard::Query;
-use crate::post::is_form;
+use crate::query::Query;
 
 /// Query parameters that make the body of a PUT or POST a document.
 const DOCUMENTS: [&str; 12] = [
@@ -21,6 +21,9 @@ const DOCUMENTS: [&str; 12] = [
     "tagging",
     "versioning",
 ];
+
+/// The media type of a form.
+const FORM: &str = "multipart/form-data";
 
 /// The kind of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,9 +49,27 @@ impl Kind {
 }
 
 /// Whether a query parameter makes the body a document.
-pub(super) fn is_named(uri: &Uri) -> bool {
+fn is_named(uri: &Uri) -> bool {
     let query = Query::of(uri);
     DOCUMENTS.iter().any(|name| query.has_in_any_case(name))
+}
+
+/// Whether a request is a form. A POST of another operation may have this Content-Type for the object that it creates.
+pub(crate) fn is_form(head: &Parts) -> bool {
+    head.method == Method::POST
+        && !is_operation(&head.uri)
+        && content_type(&head.headers).get(..FORM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(FORM))
+}
+
+fn is_operation(uri: &Uri) -> bool {
+    const OPERATIONS: [&str; 5] = ["delete", "restore", "select", "uploadId", "uploads"];
+    let query = Query::of(uri);
+    OPERATIONS.iter().any(|name| query.has_in_any_case(name))
+}
+
+/// The media type that the headers name; empty if they name none.
+pub(crate) fn content_type(headers: &HeaderMap) -> &str {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -109,12 +109,12 @@ impl Memory {
     }
 
     /// A share of this many bytes, if free. A request for more than the budget gets all of it.
-    pub(super) fn take(&self, bytes: u64) -> Option<Share> {
+    pub(crate) fn take(&self, bytes: u64) -> Option<Share> {
         Arc::clone(&self.free).try_acquire_many_owned(self.units(bytes)).ok().map(|permit| self.share(permit))
     }
 
     /// Waits for a share, in order of arrival.
-    pub(super) async fn wait(self, bytes: u64) -> Result<Share, Fault> {
+    pub(crate) async fn wait(self, bytes: u64) -> Result<Share, Fault> {
         let (units, free) = (self.units(bytes), Arc::clone(&self.free));
         self.wanted.fetch_add(1, Ordering::Relaxed);
         let wanting = Wanting(&self.wanted);
@@ -133,7 +133,7 @@ impl Memory {
 }
 
 /// The most that a body may take, in bytes, if it needs a share.
-pub(super) fn most(kind: Kind, version: Version, length: Option<u64>) -> Option<u64> {
+pub(crate) fn most(kind: Kind, version: Version, length: Option<u64>) -> Option<u64> {
     let length = length.unwrap_or(u64::MAX);
     if length == 0 || version < Version::HTTP_2 && length <= UNSHARED_BYTES {
         return None;

@@ -14,8 +14,8 @@ use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::access_log::refusal;
 use crate::error::{Detail as _, OrRefuse as _, plain, refuse, says};
-use crate::service::Service;
-use crate::{body, names};
+use crate::service::{Call, Service};
+use crate::{access, names};
 
 /// What the key of a log object has behind the prefix, but for the names of account, region and bucket.
 const REST_BYTES: usize = "/".len() * 3 + "2026/03/09/2026-03-09-00-00-00-0123456789ABCDEF".len();
@@ -26,24 +26,24 @@ const ACCOUNT_BYTES_MAX: usize = 128;
 
 /// Sets where the access log of a bucket is delivered, or that it has none (S3 API, PutBucketLogging).
 pub(crate) async fn put(
-    service: &Service,
+    call: &Call,
     request: S3Request<PutBucketLoggingInput>,
 ) -> S3Result<S3Response<PutBucketLoggingOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let bucket = names::bucket(&request.input.bucket)?;
     let logging = match request.input.bucket_logging_status.logging_enabled {
         None => None,
-        Some(enabled) => Some(checked(service, &bucket, enabled, (&request.headers, &request.uri)).await?),
+        Some(enabled) => Some(checked(call, &bucket, enabled, (&request.headers, &request.uri)).await?),
     };
     let change = move |settings: &mut Settings| {
         settings.logging = logging;
         Ok(())
     };
-    service.store.change_settings(&bucket, change).await.or_refuse()?;
+    call.store.change_settings(&bucket, change).await.or_refuse()?;
     Ok(S3Response::new(PutBucketLoggingOutput::default()))
 }
 
-/// Tells where the access log of a bucket is delivered (S3 API, GetBucketLogging).
+/// Answers where the access log of a bucket is delivered (S3 API, GetBucketLogging).
 pub(crate) async fn get(
     service: &Service,
     request: S3Request<GetBucketLoggingInput>,
@@ -61,7 +61,7 @@ pub(crate) async fn get(
 
 /// Checks a log that is asked for.
 async fn checked(
-    service: &Service,
+    call: &Call,
     bucket: &BucketName,
     given: LoggingEnabled,
     head: (&HeaderMap, &Uri),
@@ -73,10 +73,10 @@ async fn checked(
     let Ok(target) = given.target_bucket.parse::<BucketName>() else {
         return Err(plain(S3ErrorCode::InvalidTargetBucketForLogging).with("TargetBucket", given.target_bucket));
     };
-    check_prefix(service, &given.target_prefix)?;
-    check_target(service, bucket, &target).await?;
+    check_prefix(call, &given.target_prefix)?;
+    check_target(call, bucket, &target).await?;
     let key = format!("{}2026-03-09-00-00-00-0123456789ABCDEF", given.target_prefix);
-    service.require_write(target, &key, head).await?;
+    access::require_write(call, target, &key, head).await?;
     Ok(Logging { target: given.target_bucket, prefix: given.target_prefix, key_format: format.into() })
 }
 

@@ -9,8 +9,8 @@ use s3s::dto::{
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{OrRefuse as _, bad_argument, plain, refuse, says};
-use crate::service::Service;
-use crate::{body, names};
+use crate::names;
+use crate::service::{Call, Service};
 
 /// Routing rules of one website (S3 User Guide, "Routing rule elements").
 const RULES_MAX: usize = 50;
@@ -23,16 +23,16 @@ const BYTES_MAX: usize = 128 * 1024;
 
 /// Makes a bucket a website (S3 API, PutBucketWebsite).
 pub(crate) async fn put(
-    service: &Service,
+    call: &Call,
     request: S3Request<PutBucketWebsiteInput>,
 ) -> S3Result<S3Response<PutBucketWebsiteOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let website = parse(request.input.website_configuration)?;
-    set(service, &request.input.bucket, Some(website)).await?;
+    set(call, &request.input.bucket, Some(website)).await?;
     Ok(S3Response::new(PutBucketWebsiteOutput::default()))
 }
 
-/// Tells the website of a bucket (S3 API, GetBucketWebsite).
+/// Answers the website of a bucket (S3 API, GetBucketWebsite).
 pub(crate) async fn get(
     service: &Service,
     request: S3Request<GetBucketWebsiteInput>,

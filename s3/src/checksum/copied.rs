@@ -10,9 +10,8 @@ use objstore::store::{Checksum, ObjectInfo, Reader};
 use s3s::S3Result;
 
 use super::{Algorithm, Hasher, parts};
-use crate::error::OrRefuse as _;
+use crate::error::{OrRefuse as _, refuse_source};
 use crate::names::Source;
-use crate::object::copy::refuse_source;
 
 /// Bytes read and hashed at a time.
 const CHUNK_BYTES: u64 = 1 << 20;

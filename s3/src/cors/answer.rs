@@ -14,8 +14,7 @@ use s3s::{HttpResponse, S3Error, S3Result};
 use super::config::METHODS;
 use super::rule::{ScriptRequest, allow, names};
 use crate::error::{OrRefuse as _, custom, says};
-use crate::request::Request;
-use crate::service::Service;
+use crate::service::{Call, Service};
 
 const VARIES: HeaderValue =
     HeaderValue::from_static("Origin, Access-Control-Request-Headers, Access-Control-Request-Method");
@@ -40,10 +39,10 @@ impl Asked {
     }
 
     /// Adds what the bucket's rules allow to `answer`.
-    pub(crate) async fn tell(&self, service: &Service, request: &Request, answer: &mut HttpResponse) {
-        let Some(bucket) = request.bucket.clone() else { return };
+    pub(crate) async fn tell(&self, call: &Call, answer: &mut HttpResponse) {
+        let Some(bucket) = call.request.bucket.clone() else { return };
         let (origin, method) = (self.origin.clone(), self.method.clone());
-        let Ok(Some(told)) = judge(service, bucket, origin, method, String::new()).await else { return };
+        let Ok(Some(told)) = judge(call, bucket, origin, method, String::new()).await else { return };
         answer.headers_mut().append(VARY, VARIES);
         if let Decision::Allowed(headers) = told {
             answer.headers_mut().extend(headers);
@@ -52,8 +51,8 @@ impl Asked {
 }
 
 /// Answers a preflight (S3 API, "OPTIONS object").
-pub(crate) async fn preflight(service: &Service, request: &Request, headers: &HeaderMap) -> S3Result<HttpResponse> {
-    request.set_operation(OPERATION);
+pub(crate) async fn preflight(call: &Call, headers: &HeaderMap) -> S3Result<HttpResponse> {
+    call.request.set_operation(OPERATION);
     let Some(origin) = text(headers, &ORIGIN) else {
         return Err(bad("Insufficient information. Origin request header needed."));
     };
@@ -66,8 +65,8 @@ pub(crate) async fn preflight(service: &Service, request: &Request, headers: &He
         return Err(bad(format!("Access-Control-Request-Headers names at most {NAMES_MAX} headers.")));
     }
     let (origin, method, asked) = (origin.to_owned(), method.to_owned(), asked.to_owned());
-    let told = match request.bucket.clone() {
-        Some(bucket) => judge(service, bucket, origin, method, asked).await.unwrap_or_default(),
+    let told = match call.request.bucket.clone() {
+        Some(bucket) => judge(call, bucket, origin, method, asked).await.unwrap_or_default(),
         None => None,
     };
     let told = match told {

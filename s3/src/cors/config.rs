@@ -9,8 +9,8 @@ use s3s::dto::{
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{OrRefuse as _, plain, refuse, says};
-use crate::service::Service;
-use crate::{body, names};
+use crate::names;
+use crate::service::{Call, Service};
 
 /// Methods that a rule can allow.
 pub(super) const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "HEAD"];
@@ -24,10 +24,10 @@ const BYTES_MAX: usize = 64 * 1024;
 
 /// Replaces the rules of a bucket (S3 API, PutBucketCors).
 pub(crate) async fn put(
-    service: &Service,
+    call: &Call,
     request: S3Request<PutBucketCorsInput>,
 ) -> S3Result<S3Response<PutBucketCorsOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let rules = request.input.cors_configuration.cors_rules;
     if rules.is_empty() || rules.len() > RULES_MAX {
         return Err(refuse(S3ErrorCode::MalformedXML, format!("Give 1 to {RULES_MAX} rules.")));
@@ -37,7 +37,7 @@ pub(crate) async fn put(
     if bytes > BYTES_MAX {
         return Err(bad(format!("The rules take {bytes} bytes; at most {BYTES_MAX} are kept.")));
     }
-    set(service, &request.input.bucket, rules).await?;
+    set(call, &request.input.bucket, rules).await?;
     Ok(S3Response::new(PutBucketCorsOutput::default()))
 }
 

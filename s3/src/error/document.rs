@@ -10,7 +10,6 @@ use super::foreign;
 use super::particulars::{Particulars, bounded};
 use super::sent::Sent;
 use super::table::{self, Asked};
-use crate::request::Request;
 use crate::xml::legible;
 
 /// An error as the client receives it.
@@ -43,18 +42,18 @@ impl Failure {
         self.particulars.hint.as_deref()
     }
 
-    /// Adds the elements that AWS includes for this code.
-    pub(crate) fn complete(&mut self, request: &Request, sent: &Sent) {
+    /// Adds the elements that AWS includes for this code, of the request that named this bucket and key.
+    pub(crate) fn complete(&mut self, (bucket, key): (&str, Option<&str>), sent: &Sent) {
         for asked in table::asked(&self.code) {
             match asked {
-                Asked::Bucket => self.particulars.add("BucketName", &request.bucket_text),
-                Asked::Key => self.particulars.add("Key", request.key.as_deref().unwrap_or_default()),
+                Asked::Bucket => self.particulars.add("BucketName", bucket),
+                Asked::Key => self.particulars.add("Key", key.unwrap_or_default()),
                 Asked::Version => self.particulars.add("VersionId", &sent.parameter("versionId")),
                 Asked::Upload => self.particulars.add("UploadId", &sent.parameter("uploadId")),
                 Asked::Uri => self.particulars.add("URI", sent.uri.path()),
                 Asked::Method => {
                     self.particulars.add("Method", sent.method.as_str());
-                    self.particulars.add("ResourceType", resource_type(request));
+                    self.particulars.add("ResourceType", resource_type(bucket, key));
                 }
             }
         }
@@ -86,8 +85,8 @@ impl Failure {
 }
 
 /// AWS's name for the kind of resource that the path addresses.
-fn resource_type(request: &Request) -> &'static str {
-    match (request.bucket_text.is_empty(), request.key.is_some()) {
+fn resource_type(bucket: &str, key: Option<&str>) -> &'static str {
+    match (bucket.is_empty(), key.is_some()) {
         (true, _) => "SERVICE",
         (false, false) => "BUCKET",
         (false, true) => "OBJECT",

@@ -8,7 +8,6 @@
 
 mod document;
 mod foreign;
-mod late;
 mod particulars;
 mod sent;
 mod signature;
@@ -21,12 +20,11 @@ use crate::xml::shown;
 
 pub(crate) use document::{Failure, has_document};
 pub(crate) use foreign::read;
-pub(crate) use late::Late;
 pub(crate) use particulars::Detail;
 use particulars::Particulars;
 pub(crate) use sent::Sent;
 pub(crate) use signature::of_policy;
-pub(crate) use store::{OrRefuse, from_store};
+pub(crate) use store::{OrRefuse, from_store, refuse_source};
 
 /// An error with AWS's sentence for its code, and our advice as its hint.
 pub(crate) fn refuse(code: S3ErrorCode, hint: impl Into<String>) -> S3Error {

@@ -7,7 +7,7 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, Method, Uri, Version};
 
-use crate::guard::Query;
+use crate::query::Query;
 
 /// The head of a request.
 pub(crate) struct Sent {

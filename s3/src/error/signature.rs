@@ -22,7 +22,7 @@ use s3s_sigv4::{
 use super::document::Failure;
 use super::particulars::Particulars;
 use super::sent::Sent;
-use crate::guard::Query;
+use crate::query::Query;
 use crate::signed_headers::collect;
 
 /// The message of `s3s`, and of AWS, for an expired URL.
@@ -199,7 +199,7 @@ fn hex(text: &str) -> String {
 fn written(time: Timestamp) -> String {
     let whole = Timestamp::from_parts(time.parts().0, 0);
     let mut text = Vec::new();
-    let formatted = crate::object::time(whole).format(TimestampFormat::DateTime, &mut text);
+    let formatted = crate::response::time(whole).format(TimestampFormat::DateTime, &mut text);
     let text = formatted.ok().and_then(|()| String::from_utf8(text).ok()).unwrap_or_default();
     text.replace(".000Z", "Z")
 }

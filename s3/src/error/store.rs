@@ -11,7 +11,8 @@ use objstore::{Error, Noun, Posix};
 use s3s::dto::TimestampFormat;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
-use super::{Detail as _, bad_argument, custom, refuse};
+use super::{Detail as _, bad_argument, custom, refuse, says};
+use crate::response::time;
 
 /// Maps the store's results to S3's.
 pub(crate) trait OrRefuse<T> {
@@ -52,6 +53,17 @@ pub(crate) fn from_store(error: Error) -> S3Error {
     }
 }
 
+/// The error of the store for a copy; a delete marker as source has its own message.
+pub(crate) fn refuse_source(error: Error) -> S3Error {
+    match error {
+        Error::DeleteMarker { .. } => says(
+            S3ErrorCode::InvalidRequest,
+            "The source of a copy request may not specifically refer to a delete marker by version id.",
+        ),
+        error => from_store(error),
+    }
+}
+
 /// Adds the delete marker that caused the error, by its version; for a marker requested by version also its type (S3
 /// User Guide, "Working with delete markers").
 fn of_marker(mut error: S3Error, marker: Option<String>, modified: Option<Timestamp>) -> S3Error {
@@ -64,7 +76,7 @@ fn of_marker(mut error: S3Error, marker: Option<String>, modified: Option<Timest
     if let Some(modified) = modified {
         headers.insert(ALLOW, HeaderValue::from_static("DELETE"));
         let mut text = Vec::new();
-        let formatted = crate::object::time(modified).format(TimestampFormat::HttpDate, &mut text);
+        let formatted = time(modified).format(TimestampFormat::HttpDate, &mut text);
         if let Some(date) = formatted.ok().and_then(|()| HeaderValue::from_bytes(&text).ok()) {
             headers.insert(LAST_MODIFIED, date);
         }

@@ -8,14 +8,14 @@ mod wire;
 use std::collections::BTreeMap;
 
 use http::request::Parts;
+use s3_policy::{Facts, Key, Policy, Question, Scope, Verdict};
 use s3s::dto::{CopySource, Range};
 
 use crate::address::Resource;
-use crate::body::{Kind, ended};
+use crate::body::{Kind, ended, is_form};
 use crate::checksum::Claims;
 use crate::cors::Asked;
-use crate::policy::{Facts, Key, Policy, Question, Scope, Verdict};
-use crate::{guard, names, post, presigned_v2, rewrite, tagging, token};
+use crate::{guard, names, post, presigned_v2, query, rewrite, tagging, token};
 pub use wire::Endpoint;
 
 /// Continuation tokens: a decoded token encodes to the same text.
@@ -69,12 +69,12 @@ pub fn head(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let Some(mut head) = parts(&text) else { return };
     rewrite::check_head(&mut head);
-    guard::order_repeated(&mut head.uri);
+    query::order_repeated(&mut head.uri);
     let _ = guard::hoist(&mut head);
     let endpoint = guard::Endpoint { region: "us-east-1", presigned_v2: true };
     let _ = guard::check(&head, Resource::Object, Kind::of(&head, true), endpoint);
     presigned_v2::parse(&head);
-    let _ = (Asked::of(&head).is_some(), Claims::from_headers(&head.headers).is_ok(), post::is_form(&head));
+    let _ = (Asked::of(&head).is_some(), Claims::from_headers(&head.headers).is_ok(), is_form(&head));
     for value in head.headers.values().filter_map(|value| value.to_str().ok()) {
         if let Ok(source) = CopySource::parse(value) {
             let _ = names::source(&source).is_ok();

@@ -7,10 +7,10 @@ use http::header::AUTHORIZATION;
 use s3s::{S3ErrorCode, S3Result};
 use s3s_sigv4::{AmzContentSha256, AuthorizationV4, ParseAuthorizationError};
 
-use super::query::Query;
 use super::scope::{ALGORITHM, Place, Scope};
 use super::text;
 use crate::error::{Detail as _, bad_argument, refuse, says};
+use crate::query::Query;
 
 /// The fields of an `Authorization` header.
 const FIELDS: [&str; 3] = ["Credential=", "SignedHeaders=", "Signature="];

@@ -12,11 +12,10 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use s3s::{S3ErrorCode, S3Result};
 
 use super::presigned::PARAMETERS;
-use super::query::Query;
+use crate::body::is_form;
 use crate::checksum::is_of_nothing;
 use crate::error::refuse;
-use crate::post::is_form;
-use crate::presigned_v2;
+use crate::query::{Query, signature_v2};
 
 /// Parameters about the URL itself, besides those of the signature.
 const NO_HEADERS: [&str; 2] = ["x-amz-security-token", "x-amz-sdk-checksum-algorithm"];
@@ -58,7 +57,7 @@ pub(super) fn check(query: &Query, headers: &HeaderMap) -> S3Result<()> {
 
 /// The parameters that are headers, if the query is signed.
 fn of(query: &Query) -> impl Iterator<Item = (&str, &str)> {
-    let (v4, v2) = (query.has("X-Amz-Signature"), presigned_v2::is_claimed(query));
+    let (v4, v2) = (query.has("X-Amz-Signature"), signature_v2::is_claimed(query));
     let pairs = if v4 || v2 { query.pairs() } else { &[] };
     pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())).filter(move |(name, value)| {
         let ours = name.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("x-amz-"));

@@ -85,9 +85,9 @@ pub(super) fn check(method: &Method, resource: Resource, subresource: &str, is_f
 
 #[cfg(test)]
 mod tests {
-    use super::super::subresource::SUBRESOURCES;
     use super::super::tests::code;
     use super::*;
+    use crate::query::SUBRESOURCES;
 
     #[test]
     fn each_row_is_of_a_subresource_and_stands_once() {

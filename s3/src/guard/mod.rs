@@ -9,7 +9,6 @@ mod header;
 mod hoisted;
 mod method;
 mod presigned;
-mod query;
 mod scope;
 mod subresource;
 
@@ -19,15 +18,13 @@ use http::{HeaderMap, Method};
 use s3s::{S3ErrorCode, S3Result};
 
 use crate::address::Resource;
-use crate::body::Kind;
+use crate::body::{Kind, is_form};
 use crate::error::{Detail as _, bad_argument, refuse, says};
-use crate::post::is_form;
-use crate::{presigned_v2, xml};
+use crate::query::{Query, chosen, signature_v2};
+use crate::xml;
 
 pub(crate) use hoisted::hoist;
 pub(crate) use presigned::EXPIRES_SECONDS_MAX;
-pub(crate) use query::{Query, order_repeated, retain_parameters};
-pub(crate) use subresource::{chosen, is_signed_in_v2};
 
 /// The most bytes of all header names and values; a presigned URL is not counted.
 const HEADER_BYTES_MAX: usize = 32 * 1024;
@@ -62,7 +59,7 @@ pub(crate) fn check(head: &Parts, resource: Resource, body: Kind, endpoint: Endp
     let query = Query::of(&head.uri);
     check_characters(&query)?;
     subresource::check(&query)?;
-    method::check(&head.method, resource, subresource::chosen(&query), is_form(head))?;
+    method::check(&head.method, resource, chosen(&query), is_form(head))?;
     check_version(&query, &head.headers, endpoint)?;
     header::check(&head.headers, &query, region)?;
     presigned::check(&query, region)?;
@@ -98,7 +95,7 @@ fn check_characters(query: &Query) -> S3Result<()> {
 /// Accepts Signature Version 2 in URLs only, and there only instead of another signature.
 fn check_version(query: &Query, headers: &HeaderMap, endpoint: Endpoint<'_>) -> S3Result<()> {
     let header = text(headers, AUTHORIZATION.as_str()).is_some_and(|value| value.starts_with("AWS "));
-    let url = presigned_v2::is_claimed(query);
+    let url = signature_v2::is_claimed(query);
     if header || url && !endpoint.presigned_v2 {
         let sentence = "The authorization mechanism you have provided is not supported. Please use AWS4-HMAC-SHA256.";
         let hint = "Sign with Version 4: set signature_version to s3v4.";

@@ -3,9 +3,9 @@
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use s3s_sigv4::PresignedUrlV4;
 
-use super::query::Query;
 use super::scope::{ALGORITHM, Place, Scope};
 use crate::error::{Detail as _, plain, says};
+use crate::query::Query;
 
 /// The query parameters of a presigned URL.
 pub(super) const PARAMETERS: [&str; 6] =

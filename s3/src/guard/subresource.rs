@@ -1,4 +1,4 @@
-//! Subresources: the query parameters that select the operation.
+//! Requests that name two subresources, or one in the wrong case.
 //!
 //! - A request may name one at most; which of two was meant would depend on the reader. AWS refuses two as well.
 //! - A subresource in the wrong case (`?ACL`) is refused: it selects nothing, so the request would act on the object
@@ -6,73 +6,11 @@
 
 use s3s::{S3ErrorCode, S3Result};
 
-use super::query::Query;
 use crate::error::{bad_argument, refuse};
+use crate::query::{Query, SUBRESOURCES};
 
-/// Every parameter by which S3 selects an operation, supported here or not.
-pub(super) const SUBRESOURCES: [&str; 42] = [
-    "abac",
-    "accelerate",
-    "acl",
-    "analytics",
-    "annotation",
-    "attributes",
-    "cors",
-    "delete",
-    "encryption",
-    "events",
-    "intelligent-tiering",
-    "inventory",
-    "legal-hold",
-    "lifecycle",
-    "location",
-    "logging",
-    "metadataAnnotationTable",
-    "metadataConfiguration",
-    "metadataInventoryTable",
-    "metadataJournalTable",
-    "metadataTable",
-    "metrics",
-    "notification",
-    "object-lock",
-    "ownershipControls",
-    "policy",
-    "policyStatus",
-    "publicAccessBlock",
-    "renameObject",
-    "replication",
-    "requestPayment",
-    "restore",
-    "retention",
-    "select",
-    "session",
-    "tagging",
-    "torrent",
-    "uploadId",
-    "uploads",
-    "versioning",
-    "versions",
-    "website",
-];
 /// Parameters that modify an operation, with a subresource or alone.
 const BESIDE: [&str; 3] = ["list-type", "partNumber", "versionId"];
-
-/// Parameters that select no operation but that Signature Version 2 signs, besides those that begin with [`RESPONSE`].
-const SIGNED_IN_V2: [&str; 5] = ["defaultObjectAcl", "partNumber", "select-type", "storageClass", "versionId"];
-/// The prefix of parameters that override headers of a response.
-const RESPONSE: &str = "response-";
-
-/// Whether Signature Version 2 covers a parameter. Signers leave out `list-type`, which every current listing has, so
-/// it is not covered: both ways of listing need the same right.
-pub(crate) fn is_signed_in_v2(name: &str) -> bool {
-    SUBRESOURCES.contains(&name) || SIGNED_IN_V2.contains(&name) || name.starts_with(RESPONSE)
-}
-
-/// The subresource that a query names, or `""`.
-pub(crate) fn chosen(query: &Query) -> &'static str {
-    let known = |name: &str| SUBRESOURCES.iter().find(|known| **known == name).copied();
-    query.pairs().iter().find_map(|(name, _)| known(name)).unwrap_or_default()
-}
 
 /// Refuses a query with two subresources, or one in the wrong case.
 pub(super) fn check(query: &Query) -> S3Result<()> {
@@ -121,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn each_subresource_stands_once_in_order() {
-        assert!(SUBRESOURCES.is_sorted() && BESIDE.is_sorted());
+    fn each_parameter_beside_stands_once_in_order() {
+        assert!(BESIDE.is_sorted());
     }
 }

@@ -20,9 +20,9 @@ use s3s::dto::{
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{OrRefuse as _, plain, refuse};
-use crate::object::time;
-use crate::service::Service;
-use crate::{body, names};
+use crate::names;
+use crate::response::time;
+use crate::service::{Call, Service};
 
 /// Characters of an id that are percent-encoded in a header, as AWS does.
 const ID_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -30,16 +30,16 @@ const ID_ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove
 /// Replaces the rules of a bucket (S3 API, PutBucketLifecycleConfiguration; the older PutBucketLifecycle is the same
 /// request).
 pub(crate) async fn put(
-    service: &Service,
+    call: &Call,
     request: S3Request<PutBucketLifecycleConfigurationInput>,
 ) -> S3Result<S3Response<PutBucketLifecycleConfigurationOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let input = request.input;
     let missing = || refuse(S3ErrorCode::MalformedXML, "The body is no LifecycleConfiguration.");
     let rules = parse::rules(input.lifecycle_configuration.ok_or_else(missing)?.rules)?;
     let minimum = input.transition_default_minimum_object_size;
     let kept = minimum.as_ref().map(minimum_size).transpose()?;
-    set(service, &input.bucket, rules, kept).await?;
+    set(call, &input.bucket, rules, kept).await?;
     Ok(S3Response::new(PutBucketLifecycleConfigurationOutput { transition_default_minimum_object_size: minimum }))
 }
 

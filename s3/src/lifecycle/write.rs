@@ -7,7 +7,7 @@ use s3s::dto::{
     LifecycleRuleFilter, NoncurrentVersionExpiration, Tag,
 };
 
-use crate::object::time;
+use crate::response::time;
 
 /// A rule as it was set.
 pub(super) fn rule(rule: &LifecycleRule) -> dto::LifecycleRule {

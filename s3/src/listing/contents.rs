@@ -104,7 +104,7 @@ mod tests {
     use s3s::dto::{ListObjectsV2Output, TimestampFormat};
 
     use super::*;
-    use crate::object;
+    use crate::response;
 
     fn listed(key: &str) -> Listed {
         let sum = Checksum { algorithm: "CRC32".into(), value: "y/Q5Jg==".into() };
@@ -143,7 +143,7 @@ mod tests {
         for nanos in [0, -1, 999_999_999, 1_767_322_845_678_000_000, 951_782_400_000_000_000, -86_400_000_000_001] {
             let (mut written, mut known) = (String::new(), Vec::new());
             write_time(&mut written, Timestamp(nanos));
-            object::time(Timestamp(nanos)).format(TimestampFormat::DateTime, &mut known).unwrap();
+            response::time(Timestamp(nanos)).format(TimestampFormat::DateTime, &mut known).unwrap();
             assert_eq!(written.as_bytes(), known, "{nanos}");
         }
     }

@@ -13,9 +13,8 @@ use s3s::xml::{SerResult, SerializeContent, Serializer};
 use s3s::{S3Request, S3Response, S3Result};
 
 use super::{Encoding, algorithms, given, marker, page, prefixes};
-use crate::bucket::person;
 use crate::error::{OrRefuse as _, bad_argument, internal};
-use crate::object::{etag, length, time};
+use crate::response::{etag, length, person, time};
 use crate::service::Service;
 use crate::xml::{self, Document, NAMESPACE};
 use crate::{checksum, names, storage_class};
@@ -150,7 +149,7 @@ fn delete_marker(version: &VersionInfo, encoding: Encoding, owner: &str) -> Dele
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::tests::object;
+    use crate::response::tests::object;
 
     #[test]
     fn versions_and_delete_markers_keep_their_order() {

@@ -8,13 +8,15 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::body::Memory;
-use crate::server::Tls;
+
+/// When the certificate in use ends, in seconds since 1970; `None` without one.
+pub(crate) type CertificateEnd = Box<dyn Fn() -> Option<i64> + Send + Sync>;
 
 /// The sources that each scrape reads.
 pub(super) struct Gauges {
     pub(super) bodies: Memory,
     pub(super) answers: Memory,
-    pub(super) tls: Option<Tls>,
+    pub(super) certificate_end: CertificateEnd,
 }
 
 impl fmt::Debug for Gauges {
@@ -41,7 +43,7 @@ impl Collector for BudgetCollector {
         let (used, limit) = held.answers.in_use();
         gauge("answer_memory_bytes", "Memory reserved by responses in progress", bytes(used))?;
         gauge("answer_memory_limit_bytes", "Limit of the memory for responses in progress", bytes(limit))?;
-        if let Some(expiry) = held.tls.as_ref().and_then(Tls::expiry) {
+        if let Some(expiry) = (held.certificate_end)() {
             let help = "When the served certificate ends, in seconds since 1970";
             gauge("tls_certificate_expiry_timestamp_seconds", help, expiry)?;
         }

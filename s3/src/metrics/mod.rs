@@ -19,10 +19,9 @@ use prometheus_client::registry::Registry;
 
 use crate::access_log::Lines;
 use crate::body::Memory;
-use crate::server::Tls;
 use buckets::Buckets;
 pub use buckets::{BUCKETS_MAX, REST};
-use gauges::Gauges;
+use gauges::{CertificateEnd, Gauges};
 
 /// Upper bounds of the latency histogram, in seconds.
 const BUCKETS: [f64; 14] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0];
@@ -135,8 +134,8 @@ impl Metrics {
     }
 
     /// Starts to report the memory of request bodies and responses, and the end of the certificate.
-    pub(crate) fn watch(&self, (bodies, answers): (Memory, Memory), tls: Option<Tls>) {
-        let _ = self.held.set(Gauges { bodies, answers, tls });
+    pub(crate) fn watch(&self, (bodies, answers): (Memory, Memory), certificate_end: CertificateEnd) {
+        let _ = self.held.set(Gauges { bodies, answers, certificate_end });
     }
 
     /// Counts an answered request.

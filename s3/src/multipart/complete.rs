@@ -8,6 +8,7 @@
 //!   request gets the same answer.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 use std::time::Duration;
 
 use objstore::store::{Checksum, CompleteUpload, CompletedUpload, Condition, PART_BYTES_MIN, PartInfo, UploadRef};
@@ -17,12 +18,12 @@ use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
-use super::part::number;
 use crate::checksum::{self, Claims, Plan};
 use crate::error::{Detail as _, OrRefuse as _, lost, plain, refuse, says};
-use crate::object::etag;
-use crate::service::Service;
-use crate::{body, conditions, lifecycle, names};
+use crate::request::Request;
+use crate::response::{etag, version_made};
+use crate::service::{Call, Service};
+use crate::{conditions, lifecycle, names};
 
 /// Number of parts read from the store at a time.
 const STEP: usize = 1_000;
@@ -47,12 +48,12 @@ struct Wanted {
 
 /// Turns an upload into an object (S3 API, CompleteMultipartUpload).
 pub(crate) async fn complete(
-    service: &Service,
+    call: &Call,
     request: S3Request<CompleteMultipartUploadInput>,
 ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
     let claims = Claims::from_headers(&request.headers)?;
     // The other checksums are claims about the object, not the body.
-    body::prove_claims(&claims.md5_alone())?;
+    call.request.prove_claims(&claims.md5_alone())?;
     let input = request.input;
     let condition = conditions::writing(&request.headers)?;
     let wanted = Wanted {
@@ -63,8 +64,8 @@ pub(crate) async fn complete(
         size: input.mpu_object_size,
         condition,
     };
-    let location = crate::request::current()?.url(&request.headers, &input.bucket, &input.key);
-    let (service, bucket, key) = (service.clone(), input.bucket, input.key);
+    let location = call.request.url(&request.headers, &input.bucket, &input.key);
+    let (service, bucket, key) = (Arc::clone(&call.service), input.bucket, input.key);
     let place = tokio::time::timeout(TURN, PLACES.acquire()).await.ok().and_then(Result::ok);
     let busy = || refuse(S3ErrorCode::SlowDown, "Many uploads are being completed; try again in a moment.");
     let place = place.ok_or_else(busy)?;
@@ -80,32 +81,29 @@ pub(crate) async fn complete(
             key: Some(key),
             e_tag: Some(etag(&done.etag)),
             expiration: expiration.as_ref().and_then(lifecycle::header),
-            version_id: crate::object::version_made(done.version),
+            version_id: version_made(done.version),
             ..CompleteMultipartUploadOutput::default()
         };
         checksum::fill!(output, &done.checksums, typed);
         Ok(output)
     });
-    answer(work, PATIENCE).await.map(S3Response::new)
+    answer(work, PATIENCE, Arc::clone(&call.request)).await.map(S3Response::new)
 }
 
-/// Waits for the result; after `patience`, the rest of the wait happens inside the response's body.
+/// Waits for the result; after `patience`, the rest of the wait happens inside the response's body, and `request` records
+/// the error.
 async fn answer(
     mut work: JoinHandle<S3Result<CompleteMultipartUploadOutput>>,
     patience: Duration,
+    request: Arc<Request>,
 ) -> S3Result<CompleteMultipartUploadOutput> {
     if let Ok(done) = tokio::time::timeout(patience, &mut work).await {
         return done.map_err(|error| lost(&error))?;
     }
-    let request = crate::request::current().ok();
     let rest = async move {
         let done = work.await.map_err(|error| lost(&error)).flatten();
-        // `s3s` writes only the code and message of an error; `error::Late` adds the recorded particulars.
-        done.inspect_err(|error| {
-            if let Some(request) = request {
-                request.note_failure(error);
-            }
-        })
+        // `s3s` writes only the code and message of an error; `layer::late` adds the recorded particulars.
+        request.noted(done)
     };
     Ok(CompleteMultipartUploadOutput { future: Some(Box::pin(rest)), ..CompleteMultipartUploadOutput::default() })
 }
@@ -159,7 +157,7 @@ fn parse(part: CompletedPart) -> S3Result<Named> {
         ("XXHASH128", part.checksum_xxhash128),
     ];
     Ok(Named {
-        number: number(part.part_number.ok_or_else(missing)?)?,
+        number: names::part_number(part.part_number.ok_or_else(missing)?)?,
         etag: part.e_tag.ok_or_else(missing)?.into_value(),
         checksums: checksums.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
     })
@@ -288,6 +286,7 @@ fn digest(joined: &Checksum) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::{Address, Domains};
     use s3s::dto::ETag;
 
     fn part(number: Option<i32>, etag: Option<&str>) -> CompletedPart {
@@ -357,15 +356,19 @@ mod tests {
     #[tokio::test]
     async fn a_quick_result_is_the_answer_and_a_slow_one_its_body() {
         let refused = || Err(refuse(S3ErrorCode::InvalidPart, "no"));
-        let quick = answer(tokio::spawn(async move { refused() }), Duration::from_secs(60)).await;
+        let (head, ()) = http::Request::post("/b/k?uploadId=u").body(()).unwrap().into_parts();
+        let address = Address::new(&Domains::default(), "", "/b/k");
+        let request = Arc::new(Request::new("id".into(), &head, address, None));
+        let quick = answer(tokio::spawn(async move { refused() }), Duration::from_secs(60), Arc::clone(&request)).await;
         assert_eq!(quick.unwrap_err().code().as_str(), "InvalidPart");
         let (release, held) = tokio::sync::oneshot::channel::<()>();
         let work = tokio::spawn(async move {
             let _ = held.await;
             refused()
         });
-        let slow = answer(work, Duration::from_millis(1)).await.unwrap();
+        let slow = answer(work, Duration::from_millis(1), Arc::clone(&request)).await.unwrap();
         release.send(()).unwrap();
         assert_eq!(slow.future.unwrap().await.unwrap_err().code().as_str(), "InvalidPart");
+        assert!(request.failure().is_some(), "the error document needs its particulars");
     }
 }

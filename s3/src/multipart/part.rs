@@ -4,18 +4,13 @@ use objstore::store::{CopyPart, PartInfo, PutPart, UploadRef};
 use s3s::dto::*;
 use s3s::{S3Request, S3Response, S3Result};
 
-use super::upload::initiator;
 use crate::body::{Body, receive};
-use crate::bucket::person;
 use crate::checksum::{self, Algorithm, Claims, Digest, Plan};
 use crate::error::{OrRefuse as _, bad_argument};
 use crate::object::copy::{reading, source_condition};
-use crate::object::{etag, length, time};
-use crate::service::Service;
+use crate::response::{etag, initiator, length, person, time};
+use crate::service::{Call, Service};
 use crate::{listing, names, storage_class};
-
-/// The highest part number.
-const NUMBER_MAX: i32 = 10_000;
 
 /// Stores a part (S3 API, UploadPart).
 pub(crate) async fn put(
@@ -24,7 +19,7 @@ pub(crate) async fn put(
 ) -> S3Result<S3Response<UploadPartOutput>> {
     let mut input = request.input;
     let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
-    let number = number(input.part_number)?;
+    let number = names::part_number(input.part_number)?;
     // A missing upload is reported before the body is received.
     let plan = plan_of(service, &upload).await?;
     let body = Body {
@@ -57,7 +52,7 @@ async fn plan_of(service: &Service, upload: &UploadRef) -> S3Result<Option<Plan>
 
 /// Creates a part from a range of an object, by reference (S3 API, UploadPartCopy).
 pub(crate) async fn copy(
-    service: &Service,
+    call: &Call,
     request: S3Request<UploadPartCopyInput>,
 ) -> S3Result<S3Response<UploadPartCopyOutput>> {
     let mut input = request.input;
@@ -65,9 +60,9 @@ pub(crate) async fn copy(
     let range = input.copy_source_range.as_deref().map(parse_range).transpose()?;
     let reading = reading!(input, &request.headers)?;
     let upload = names::upload(&input.bucket, &input.key, input.upload_id)?;
-    let number = number(input.part_number)?;
-    let plan = plan_of(service, &upload).await?;
-    let source_condition = source_condition(service, &source, reading).await?;
+    let number = names::part_number(input.part_number)?;
+    let plan = plan_of(call, &upload).await?;
+    let source_condition = source_condition(call, &source, reading).await?;
     let copied_version = source.version.clone();
     let copy = CopyPart {
         upload,
@@ -80,7 +75,7 @@ pub(crate) async fn copy(
     };
     // The bytes are read for the entity tag anyway, so the part gets a checksum as an uploaded one does.
     let digest = Digest::new(Some(plan.map_or(Algorithm::DEFAULT, |plan| plan.algorithm)));
-    let part = service.store.copy_part(copy, Box::new(digest)).await.or_refuse()?;
+    let part = call.store.copy_part(copy, Box::new(digest)).await.or_refuse()?;
 
     let mut result = CopyPartResult {
         e_tag: Some(etag(&part.etag)),
@@ -149,14 +144,6 @@ fn entry(part: &PartInfo) -> Part {
     entry
 }
 
-/// Parses a part number.
-pub(crate) fn number(number: i32) -> S3Result<u32> {
-    let checked = u32::try_from(number).ok().filter(|_| (1..=NUMBER_MAX).contains(&number));
-    checked.ok_or_else(|| {
-        bad_argument("Part number must be an integer between 1 and 10000, inclusive", "partNumber", number)
-    })
-}
-
 /// `x-amz-copy-source-range`: `bytes=first-last`, both named (S3 API, UploadPartCopy).
 fn parse_range(range: &str) -> S3Result<(u64, u64)> {
     match s3s::dto::Range::parse(range) {
@@ -173,15 +160,6 @@ fn parse_range(range: &str) -> S3Result<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_1_to_10000() {
-        assert_eq!(number(1).unwrap(), 1);
-        assert_eq!(number(10_000).unwrap(), 10_000);
-        for bad in [0, -1, 10_001] {
-            assert_eq!(number(bad).unwrap_err().code().as_str(), "InvalidArgument", "{bad}");
-        }
-    }
 
     #[test]
     fn copied_ranges_name_both_ends() {

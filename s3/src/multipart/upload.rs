@@ -5,18 +5,18 @@ use objstore::store::{CreateUpload, List, UploadInfo};
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use crate::acl::{self, Asked, Of};
-use crate::bucket::person;
+use crate::acl::{ListHeaders, Of};
 use crate::checksum::Plan;
 use crate::error::{OrRefuse as _, refuse};
 use crate::listing::{self, Encoding, given, marker};
-use crate::object::time;
-use crate::service::Service;
-use crate::{attributes, conditions, lock, names, request, storage_class, xml};
+use crate::object::acl::of_new;
+use crate::response::{initiator, person, time};
+use crate::service::{Call, Service};
+use crate::{attributes, conditions, lock, names, storage_class, xml};
 
 /// Creates an upload (S3 API, CreateMultipartUpload).
 pub(crate) async fn create(
-    service: &Service,
+    call: &Call,
     request: S3Request<CreateMultipartUploadInput>,
 ) -> S3Result<S3Response<CreateMultipartUploadOutput>> {
     let mut input = request.input;
@@ -31,7 +31,7 @@ pub(crate) async fn create(
         input.checksum_type.as_ref().map(ChecksumType::as_str),
     )?;
     let lock = lock::asked!(input)?;
-    let access = acl::of_new(service, Asked::of(&request.headers, Of::Object)?).await?;
+    let access = of_new(call, ListHeaders::of(&request.headers, Of::Object)?).await?;
     let attributes = attributes::take!(input)?;
     let create = CreateUpload {
         bucket,
@@ -42,9 +42,9 @@ pub(crate) async fn create(
         lock,
         access,
         checksum_algorithm: plan.map(Plan::to_record),
-        initiator: request::current()?.caller_name().to_owned(),
+        initiator: call.request.caller_name().to_owned(),
     };
-    let upload = service.store.create_upload(create).await.or_refuse()?;
+    let upload = call.store.create_upload(create).await.or_refuse()?;
     Ok(S3Response::new(CreateMultipartUploadOutput {
         bucket: Some(input.bucket),
         key: Some(input.key),
@@ -133,9 +133,4 @@ fn entry(upload: UploadInfo, encoding: Encoding, owner: &str) -> MultipartUpload
         storage_class: Some(storage_class::name(upload.storage_class.as_ref()).to_owned().into()),
         upload_id: Some(upload.id),
     }
-}
-
-/// The initiator of an upload, in the form of a response.
-pub(crate) fn initiator(account: String) -> Initiator {
-    Initiator { id: Some(account.clone()), display_name: Some(account) }
 }

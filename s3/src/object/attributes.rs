@@ -5,10 +5,10 @@ use objstore::store::{ObjectInfo, ObjectPart};
 use s3s::dto::*;
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::{length, time};
 use crate::error::{OrRefuse as _, bad_argument, says};
-use crate::service::Service;
-use crate::{checksum, listing, names, request, storage_class};
+use crate::response::{self, length, time};
+use crate::service::Call;
+use crate::{checksum, listing, names, storage_class};
 
 /// The requested attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,15 +66,15 @@ impl Page {
 
 /// Answers the attributes of an object (S3 API, GetObjectAttributes).
 pub(crate) async fn attributes(
-    service: &Service,
+    call: &Call,
     request: S3Request<GetObjectAttributesInput>,
 ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
     let input = request.input;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
     let wanted = Wanted::parse(&request.headers)?;
     let page = Page::parse(input.part_number_marker, input.max_parts)?;
-    let (version, authority) = (input.version_id, request::current()?.authority()?);
-    let (object, parts) = service
+    let (version, authority) = (input.version_id, call.request.authority()?);
+    let (object, parts) = call
         .blocking(move |store| {
             let (object, reader) = store.open_object(&bucket, &key, version.as_deref()).or_refuse()?;
             authority.confirm(store, &object)?;
@@ -86,7 +86,7 @@ pub(crate) async fn attributes(
     Ok(S3Response::new(GetObjectAttributesOutput {
         checksum: if wanted.checksum { shown_checksum(&object) } else { None },
         delete_marker: None,
-        e_tag: wanted.etag.then(|| super::etag(&object.etag)),
+        e_tag: wanted.etag.then(|| response::etag(&object.etag)),
         last_modified: Some(time(object.modified)),
         object_parts,
         object_size: wanted.size.then(|| length(object.size)),

@@ -1,19 +1,19 @@
 //! CopyObject.
 
-use objstore::Error;
 use objstore::store::{Condition, CopiedObject, CopyObject, Directive};
 use s3s::dto::{CopyObjectInput, CopyObjectOutput, CopyObjectResult, MetadataDirective, TaggingDirective};
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
+use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::{etag, time, version_made};
-use crate::acl::{self, Asked, Of};
+use super::acl;
+use crate::acl::{ListHeaders, Of};
 use crate::attributes::{self, Attributes};
 use crate::checksum::{self, Algorithm, Copied};
 use crate::conditions::{self, Reading};
-use crate::error::{bad_argument, from_store, refuse, says};
+use crate::error::{bad_argument, refuse, refuse_source, says};
 use crate::names::{self, Source};
-use crate::service::Service;
-use crate::{lifecycle, lock, request, storage_class};
+use crate::response::{etag, time, version_made};
+use crate::service::Call;
+use crate::{lifecycle, lock, storage_class};
 
 /// The conditions on the source, from the input of CopyObject or UploadPartCopy.
 macro_rules! reading {
@@ -28,10 +28,7 @@ macro_rules! reading {
 pub(crate) use reading;
 
 /// Copies an object by reference; its bytes do not move (S3 API, CopyObject).
-pub(crate) async fn copy(
-    service: &Service,
-    request: S3Request<CopyObjectInput>,
-) -> S3Result<S3Response<CopyObjectOutput>> {
+pub(crate) async fn copy(call: &Call, request: S3Request<CopyObjectInput>) -> S3Result<S3Response<CopyObjectOutput>> {
     let mut input = request.input;
     let source = names::source(&input.copy_source)?;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
@@ -41,7 +38,7 @@ pub(crate) async fn copy(
     let retags = replaces_tags(&input)?;
     let lock = lock::asked!(input)?;
     let website_redirect = input.website_redirect_location.clone();
-    let access = acl::of_new(service, Asked::of(&request.headers, Of::Object)?).await?;
+    let access = acl::of_new(call, ListHeaders::of(&request.headers, Of::Object)?).await?;
     let Attributes { headers, metadata, tags } = attributes::take!(input)?;
     let storage_class = storage_class::kept(input.storage_class.as_ref());
     let reclasses = input.storage_class.is_some() || website_redirect.is_some();
@@ -55,9 +52,9 @@ pub(crate) async fn copy(
     }
 
     let asked = input.checksum_algorithm.as_ref().map(|name| Algorithm::from_name(name.as_str())).transpose()?;
-    let seen = request::current()?.seen().cloned();
-    let mut source_condition = source_condition(service, &source, reading).await?;
-    let (source, worked_out) = service
+    let seen = call.request.seen().cloned();
+    let mut source_condition = source_condition(call, &source, reading).await?;
+    let (source, worked_out) = call
         .blocking(move |store| {
             let worked_out = checksum::of_copy(store, &source, asked)?;
             Ok((source, worked_out))
@@ -91,7 +88,7 @@ pub(crate) async fn copy(
         access,
         condition,
     };
-    let copied = service.store.copy_object(copy).await.map_err(refuse_source)?;
+    let copied = call.store.copy_object(copy).await.map_err(refuse_source)?;
     Ok(S3Response::new(answer(copied)))
 }
 
@@ -113,26 +110,25 @@ fn answer(CopiedObject { object, source_version }: CopiedObject) -> CopyObjectOu
 
 /// Evaluates the conditions on the source now, and binds the copy to that object, which is also the one that the access
 /// check saw.
-pub(crate) async fn source_condition(service: &Service, source: &Source, reading: Reading) -> S3Result<Condition> {
-    let mut condition = decided(service, source, reading).await?;
-    if let Some(seen) = request::current()?.seen() {
+pub(crate) async fn source_condition(call: &Call, source: &Source, reading: Reading) -> S3Result<Condition> {
+    let mut condition = decided(call, source, reading).await?;
+    if let Some(seen) = call.request.seen() {
         bind(&mut condition, &seen.etag)?;
     }
     Ok(condition)
 }
 
-async fn decided(service: &Service, source: &Source, reading: Reading) -> S3Result<Condition> {
+async fn decided(call: &Call, source: &Source, reading: Reading) -> S3Result<Condition> {
     if reading.is_empty() {
         return Ok(Condition::default());
     }
     let (bucket, key, version) = (source.bucket.clone(), source.key.clone(), source.version.clone());
-    service
-        .blocking(move |store| {
-            let object = store.head_object(&bucket, &key, version.as_deref()).map_err(refuse_source)?;
-            reading.check_source(&object)?;
-            Ok(Condition { if_match: Some(object.etag.into()), ..Condition::default() })
-        })
-        .await
+    call.blocking(move |store| {
+        let object = store.head_object(&bucket, &key, version.as_deref()).map_err(refuse_source)?;
+        reading.check_source(&object)?;
+        Ok(Condition { if_match: Some(object.etag.into()), ..Condition::default() })
+    })
+    .await
 }
 
 /// Binds a copy to a source with this entity tag.
@@ -141,17 +137,6 @@ fn bind(condition: &mut Condition, etag: &str) -> S3Result<()> {
         return Ok(());
     }
     Err(refuse(S3ErrorCode::OperationAborted, "The source changed while it was copied; try again."))
-}
-
-/// The error of the store for a copy; a delete marker as source has its own message.
-pub(crate) fn refuse_source(error: Error) -> S3Error {
-    match error {
-        Error::DeleteMarker { .. } => says(
-            S3ErrorCode::InvalidRequest,
-            "The source of a copy request may not specifically refer to a delete marker by version id.",
-        ),
-        error => from_store(error),
-    }
 }
 
 /// Whether a directive replaces `what`, the metadata or the tags.

@@ -14,25 +14,25 @@ use s3s::xml::{SerResult, SerializeContent, Serializer};
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use crate::error::{Failure, OrRefuse as _, from_store, internal, refuse};
-use crate::service::Service;
+use crate::service::Call;
 use crate::xml::{self, Document, NAMESPACE};
-use crate::{access, body, conditions, lock, names};
+use crate::{access, conditions, lock, names};
 
 /// The most keys of one DeleteObjects.
 const KEYS_MAX: usize = 1000;
 
 /// Deletes an object; an absent one is no error (S3 API, DeleteObject).
 pub(crate) async fn one(
-    service: &Service,
+    call: &Call,
     request: S3Request<DeleteObjectInput>,
 ) -> S3Result<S3Response<DeleteObjectOutput>> {
     let input = request.input;
     let condition = conditions::deleting(&request.headers, input.if_match_last_modified_time.as_ref())?;
     let (bucket, key) = (names::bucket(&input.bucket)?, names::key(&input.key)?);
     let bypass_governance =
-        lock::may_bypass(service, input.bypass_governance_retention, key.as_str(), input.version_id.as_deref()).await?;
+        lock::may_bypass(call, input.bypass_governance_retention, key.as_str(), input.version_id.as_deref()).await?;
     let delete = DeleteObject { key, version: input.version_id, condition, bypass_governance };
-    let deleted = service.store.delete_object(&bucket, delete).await.or_refuse()?;
+    let deleted = call.store.delete_object(&bucket, delete).await.or_refuse()?;
     Ok(S3Response::new(DeleteObjectOutput {
         delete_marker: deleted.marker.then_some(true),
         version_id: deleted.version,
@@ -42,10 +42,10 @@ pub(crate) async fn one(
 
 /// Deletes up to 1,000 objects in one commit, with a result for each (S3 API, DeleteObjects).
 pub(crate) async fn many(
-    service: &Service,
+    call: &Call,
     request: S3Request<DeleteObjectsInput>,
 ) -> S3Result<S3Response<DeleteObjectsOutput>> {
-    body::prove(&request.headers)?;
+    call.request.prove(&request.headers)?;
     let (bucket, delete) = (names::bucket(&request.input.bucket)?, request.input.delete);
     if delete.objects.is_empty() || delete.objects.len() > KEYS_MAX {
         return Err(refuse(S3ErrorCode::MalformedXML, format!("Name 1 to {KEYS_MAX} objects.")));
@@ -56,13 +56,13 @@ pub(crate) async fn many(
     let mut requests = Vec::with_capacity(delete.objects.len());
     for object in delete.objects {
         let (key, version) = (object.key.clone(), object.version_id.clone());
-        match allowed(service, object, bypass).await {
+        match allowed(call, object, bypass).await {
             Ok(request) => requests.push(request),
             Err(error) => refused.push(Refused::new(&key, version, &error)),
         }
     }
     let named: Vec<_> = requests.iter().map(|request| (request.key.clone(), request.version.clone())).collect();
-    let answers = service.store.delete_objects(&bucket, requests).await.or_refuse()?;
+    let answers = call.store.delete_objects(&bucket, requests).await.or_refuse()?;
     for ((key, version), answer) in named.into_iter().zip(answers) {
         match answer {
             Ok(_) if delete.quiet == Some(true) => {}
@@ -89,13 +89,13 @@ fn document(done: &[DeletedObject], refused: &[Refused]) -> SerResult<Vec<u8>> {
 }
 
 /// One key of many, if the caller may delete it.
-async fn allowed(service: &Service, object: ObjectIdentifier, bypass: Option<bool>) -> S3Result<DeleteObject> {
+async fn allowed(call: &Call, object: ObjectIdentifier, bypass: Option<bool>) -> S3Result<DeleteObject> {
     let request = parse(object)?;
     let (key, version) = (request.key.as_str(), request.version.as_deref());
-    if !access::may_delete(service, key, version).await? {
+    if !access::may_delete(call, key, version).await? {
         return Err(refuse(S3ErrorCode::AccessDenied, "You may not delete this key."));
     }
-    let bypass_governance = lock::may_bypass(service, bypass, key, version).await?;
+    let bypass_governance = lock::may_bypass(call, bypass, key, version).await?;
     Ok(DeleteObject { bypass_governance, ..request })
 }
 

@@ -9,15 +9,15 @@ use s3s::dto::{self, GetObjectInput, GetObjectOutput, HeadObjectInput, HeadObjec
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::span::{Asked, Span};
-use super::{etag, length, time};
-use crate::access::Authority;
+use crate::authorization::Authority;
 use crate::body::{Output, open};
 use crate::checksum;
 use crate::conditions::Reading;
 use crate::error::{Detail as _, OrRefuse as _, refuse, says};
 use crate::if_range::IfRange;
-use crate::service::Service;
-use crate::{lifecycle, lock, names, request, storage_class};
+use crate::response::{etag, length, time};
+use crate::service::Call;
+use crate::{lifecycle, lock, names, storage_class};
 
 /// The arguments of a read.
 struct Wanted {
@@ -104,31 +104,25 @@ macro_rules! overridden {
 }
 
 /// Reads an object or a range of it (S3 API, GetObject).
-pub(crate) async fn get(
-    service: &Service,
-    request: S3Request<GetObjectInput>,
-) -> S3Result<S3Response<GetObjectOutput>> {
+pub(crate) async fn get(call: &Call, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
     let mut input = request.input;
-    check_overrides(request::current()?.caller().is_some(), overridden!(input))?;
+    check_overrides(call.request.caller().is_some(), overridden!(input))?;
     let wanted = wanted!(input, &request.headers);
-    let authority = request::current()?.authority()?;
-    let (found, output) = service.blocking(move |store| read(store, &authority, &wanted)).await?;
+    let authority = call.request.authority()?;
+    let (found, output) = call.blocking(move |store| read(store, &authority, &wanted)).await?;
     let mut answer = answer!(GetObjectOutput, found);
     answer.body = Some(output.into_blob());
     Ok(S3Response::new(answer))
 }
 
 /// Answers an object's metadata without its content (S3 API, HeadObject).
-pub(crate) async fn head(
-    service: &Service,
-    request: S3Request<HeadObjectInput>,
-) -> S3Result<S3Response<HeadObjectOutput>> {
+pub(crate) async fn head(call: &Call, request: S3Request<HeadObjectInput>) -> S3Result<S3Response<HeadObjectOutput>> {
     let mut input = request.input;
-    check_overrides(request::current()?.caller().is_some(), overridden!(input))?;
+    check_overrides(call.request.caller().is_some(), overridden!(input))?;
     let overrides = overrides(&input)?;
     let wanted = wanted!(input, &request.headers);
-    let authority = request::current()?.authority()?;
-    let found = service
+    let authority = call.request.authority()?;
+    let found = call
         .blocking(move |store| {
             let (object, reader) = opened(store, &authority, &wanted)?;
             decide(object, &reader, &wanted)

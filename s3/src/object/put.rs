@@ -6,13 +6,14 @@ use objstore::store::{Condition, Lock, ObjectAccess, ObjectInfo, PutObject};
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
-use super::{etag, version_made};
-use crate::acl::{self, Asked, Of};
+use super::acl;
+use crate::acl::{ListHeaders, Of};
 use crate::attributes::Attributes;
 use crate::body::{self, Body, Received, receive};
 use crate::checksum::{self, Claims};
 use crate::error::{OrRefuse as _, says};
-use crate::service::Service;
+use crate::response::{etag, version_made};
+use crate::service::{Call, Service};
 use crate::{attributes, conditions, lifecycle, lock, names};
 
 /// The object to store, without its content.
@@ -29,9 +30,9 @@ pub(crate) struct Upload {
 
 impl Upload {
     /// Validates the parameters of an authorized request.
-    pub(crate) async fn new(service: &Service, input: &mut PutObjectInput, headers: &HeaderMap) -> S3Result<Self> {
+    pub(crate) async fn new(call: &Call, input: &mut PutObjectInput, headers: &HeaderMap) -> S3Result<Self> {
         Ok(Self {
-            access: acl::of_new(service, Asked::of(headers, Of::Object)?).await?,
+            access: acl::of_new(call, ListHeaders::of(headers, Of::Object)?).await?,
             bucket: names::bucket(&input.bucket)?,
             key: names::key(&input.key)?,
             condition: conditions::writing(headers)?,
@@ -70,17 +71,14 @@ impl Upload {
 }
 
 /// Stores an object: on disk and visible to all when the response is sent (S3 API, PutObject).
-pub(crate) async fn put(
-    service: &Service,
-    request: S3Request<PutObjectInput>,
-) -> S3Result<S3Response<PutObjectOutput>> {
+pub(crate) async fn put(call: &Call, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
     let mut input = request.input;
-    let upload = Upload::new(service, &mut input, &request.headers).await?;
+    let upload = Upload::new(call, &mut input, &request.headers).await?;
     upload.check_locked()?;
     if body::is_large(input.content_length) {
         // A missing bucket is reported before the body is received.
         let bucket = upload.bucket.clone();
-        service.blocking(move |store| store.bucket(&bucket).or_refuse()).await?;
+        call.blocking(move |store| store.bucket(&bucket).or_refuse()).await?;
     }
     let body = Body {
         stream: input.body.take(),
@@ -88,8 +86,8 @@ pub(crate) async fn put(
         claims: upload.claims.clone(),
         trailers: request.trailing_headers,
     };
-    let received = receive(&service.store, body).await?;
-    let object = upload.store(service, received).await?;
+    let received = receive(&call.store, body).await?;
+    let object = upload.store(call, received).await?;
 
     let mut output = PutObjectOutput {
         e_tag: Some(etag(&object.etag)),

@@ -13,6 +13,7 @@ use s3s::dto;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::error::{Detail as _, OrRefuse as _, custom, not_offered, plain, says};
+use crate::names;
 
 /// The bytes to return and the headers that describe them.
 pub(crate) struct Span {
@@ -39,7 +40,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// Decides for the opened object; `unchanged` says whether If-Range matches. Blocking.
     pub(crate) fn decide(&self, object: &ObjectInfo, reader: &Reader, unchanged: bool) -> S3Result<Span> {
-        let part = self.part.map(number).transpose()?;
+        let part = self.part.map(names::part_number).transpose()?;
         match (part, &self.range) {
             (Some(_), Some(_)) => {
                 let words = "Cannot specify both Range header and partNumber query parameter";
@@ -89,10 +90,6 @@ impl Asked {
 
 fn place(part: &ObjectPart) -> Range<u64> {
     part.offset..part.offset + part.size
-}
-
-fn number(number: i32) -> S3Result<u32> {
-    crate::multipart::part::number(number)
 }
 
 fn no_part(number: u32, count: impl ToString) -> S3Error {

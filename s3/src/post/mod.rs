@@ -18,21 +18,20 @@ use std::ops::RangeInclusive;
 use futures::TryStreamExt as _;
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Method, Uri};
+use http::{HeaderValue, Method};
 use objstore::clock::{Clock as _, SystemClock};
 use objstore::name::BucketName;
 use percent_encoding::utf8_percent_encode;
-use s3s::auth::S3Auth as _;
 use s3s::dto::StreamingBlob;
 use s3s::{HttpResponse, S3ErrorCode, S3Result};
 
-use crate::auth::Keys;
-use crate::body::{Inbound, receive_within};
+use crate::auth::secret_key;
+use crate::authorization::Caller;
+use crate::body::{content_type, receive_within};
 use crate::error::refuse;
-use crate::guard::Query;
+use crate::inbound::Inbound;
 use crate::object::put::Upload;
-use crate::request::{Caller, Request};
-use crate::service::Service;
+use crate::service::Call;
 use crate::unsupported_headers;
 use crate::{access, acl};
 
@@ -46,14 +45,6 @@ use signature::Signature;
 
 /// The name of forms in the access line and metrics.
 const OPERATION: &str = "PostObject";
-const FORM: &str = "multipart/form-data";
-
-/// Whether a request is a form. A POST of another operation may have this Content-Type for the object that it creates.
-pub(crate) fn is_form(head: &Parts) -> bool {
-    head.method == Method::POST
-        && !is_operation(&head.uri)
-        && content_type(&head.headers).get(..FORM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(FORM))
-}
 
 /// Keeps `s3s` from treating a request of another operation as a form because of its Content-Type. A blank before the
 /// type has that effect and does not change the signature; it is removed where types are stored.
@@ -64,25 +55,16 @@ pub(crate) fn hide_type(head: &mut Parts) {
     }
 }
 
-fn is_operation(uri: &Uri) -> bool {
-    const OPERATIONS: [&str; 5] = ["delete", "restore", "select", "uploadId", "uploads"];
-    let query = Query::of(uri);
-    OPERATIONS.iter().any(|name| query.has_in_any_case(name))
-}
-
-fn content_type(headers: &HeaderMap) -> &str {
-    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
-}
-
 /// Stores the file of a form: on disk and visible to all when the response is sent.
-pub(crate) async fn serve(service: &Service, request: &Request, head: &Parts, body: Inbound) -> S3Result<HttpResponse> {
+pub(crate) async fn serve(call: &Call, head: &Parts, body: Inbound) -> S3Result<HttpResponse> {
+    let request = &call.request;
     let bucket = request.bucket.clone().filter(|_| request.key.is_none());
     let bucket = bucket.ok_or_else(|| {
         refuse(S3ErrorCode::MethodNotAllowed, "A form is posted to a bucket, and names the key in a field.")
     })?;
     let body = s3s::Body::http_body_unsync(body).map_err(s3s_multipart::Error::stream_read_failed);
     let Form { fields, file } = Form::read(content_type(&head.headers), body).await?;
-    let (caller, size) = authenticate(service, request, &fields, &bucket).await?;
+    let (caller, size) = authenticate(call, &fields, &bucket).await?;
     request.set_operation(OPERATION);
 
     let headers = upload::headers(&fields, &head.headers)?;
@@ -91,11 +73,11 @@ pub(crate) async fn serve(service: &Service, request: &Request, head: &Parts, bo
     unsupported_headers::check("PostObject", &head.headers)?;
     acl::check(&head.headers, false)?;
     let account = caller.map(|caller| caller.account.clone());
-    access::allow_form(service, request, account, bucket.clone(), &input.key, (&headers, &head.uri)).await?;
+    access::allow_form(call, account, bucket.clone(), &input.key, (&headers, &head.uri)).await?;
     let success = Success::of(&fields)?;
-    let upload = Upload::new(service, &mut input, &headers).await?;
-    let received = receive_within(&service.store, StreamingBlob::wrap(file), &upload.claims, size).await?;
-    let object = upload.store(service, received).await?;
+    let upload = Upload::new(call, &mut input, &headers).await?;
+    let received = receive_within(&call.store, StreamingBlob::wrap(file), &upload.claims, size).await?;
+    let object = upload.store(call, received).await?;
 
     let path = utf8_percent_encode(&object.key, answer::PATH).to_string();
     Ok(success.answer(bucket.as_str(), &object, &request.url(&head.headers, bucket.as_str(), &path)))
@@ -103,16 +85,15 @@ pub(crate) async fn serve(service: &Service, request: &Request, head: &Parts, bo
 
 /// The signer of a form, and the largest file that its policy allows.
 async fn authenticate<'a>(
-    service: &Service,
-    request: &'a Request,
+    call: &'a Call,
     fields: &Fields,
     bucket: &BucketName,
 ) -> S3Result<(Option<&'a Caller>, RangeInclusive<u64>)> {
     fields.require("key")?;
     let now = SystemClock.now();
-    let Some(signature) = Signature::find(fields, &service.region, now)? else { return Ok((None, 0..=u64::MAX)) };
-    let secret = Keys(service.clone()).get_secret_key(signature.access_key()).await?;
+    let Some(signature) = Signature::find(fields, &call.region, now)? else { return Ok((None, 0..=u64::MAX)) };
+    let secret = secret_key(call, signature.access_key()).await?;
     signature.verify(&secret)?;
     let size = Policy::parse(signature.policy())?.check(fields, bucket.as_str(), now)?;
-    Ok((request.caller(), size))
+    Ok((call.request.caller(), size))
 }

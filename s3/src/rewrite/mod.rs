@@ -15,7 +15,7 @@ use s3s::dto::{self, Timestamp, TimestampFormat};
 
 use crate::conditions::{DATES_OF_SOURCE, NAMING_TAGS};
 use crate::entity_tag::{Tags, is_unread};
-use crate::service::Service;
+use crate::service::Call;
 
 const METADATA: &str = "x-amz-meta-";
 
@@ -23,11 +23,11 @@ const METADATA: &str = "x-amz-meta-";
 type Change = (HeaderName, HeaderValue);
 
 /// Rewrites headers that `s3s` would refuse. If the signature does not verify, they stay unchanged.
-pub(crate) async fn headers(service: &Service, head: &mut Parts) {
+pub(crate) async fn headers(call: &Call, head: &mut Parts) {
     join_metadata(&mut head.headers);
     let changes = changes(head);
     if !changes.is_empty() {
-        signature::apply(service, head, &changes).await;
+        signature::apply(call, head, &changes).await;
     }
 }
 

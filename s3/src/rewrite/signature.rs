@@ -9,7 +9,6 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Uri};
 use percent_encoding::percent_decode_str;
-use s3s::auth::S3Auth as _;
 use s3s_sigv4::{
     AmzContentSha256, AmzDate, AuthorizationV4, CredentialV4, Payload, PresignedUrlV4, calculate_signature_with_key,
     create_canonical_request, create_canonical_request_with_raw_uri_path, create_presigned_canonical_request,
@@ -18,13 +17,14 @@ use s3s_sigv4::{
 use subtle::ConstantTimeEq as _;
 
 use super::Change;
-use crate::auth::Keys;
-use crate::guard::{EXPIRES_SECONDS_MAX, Query};
-use crate::service::Service;
+use crate::auth::secret_key;
+use crate::guard::EXPIRES_SECONDS_MAX;
+use crate::query::Query;
+use crate::service::Call;
 use crate::signed_headers::collect;
 
 /// Applies the changes if the signature allows it.
-pub(super) async fn apply(service: &Service, head: &mut Parts, changes: &[Change]) {
+pub(super) async fn apply(call: &Call, head: &mut Parts, changes: &[Change]) {
     let mut headers = head.headers.clone();
     for (name, value) in changes {
         headers.insert(name.clone(), value.clone());
@@ -40,7 +40,7 @@ pub(super) async fn apply(service: &Service, head: &mut Parts, changes: &[Change
         return;
     }
     let CredentialV4 { access_key_id, aws_region, aws_service, .. } = seal.credential;
-    let Ok(secret) = Keys(service.clone()).get_secret_key(access_key_id).await else { return };
+    let Ok(secret) = secret_key(call, access_key_id).await else { return };
     let key = derive_signing_key(secret.expose(), &seal.date, aws_region, aws_service);
     let Some(renewed) = seal.renew(&key, head, &query, &headers) else { return };
     let given = seal.signature.to_owned();

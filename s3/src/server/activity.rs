@@ -15,9 +15,10 @@ use std::time::Duration;
 use http::Version;
 use tokio::time::Instant;
 
-use super::Limits;
 use super::waker::ConnectionWaker;
-use crate::body::{LOOK, Taking};
+use crate::body::LOOK;
+use crate::limits::Limits;
+use crate::outbound::Taking;
 
 /// The activity of one connection.
 pub(super) struct Activity {

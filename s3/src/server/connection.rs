@@ -23,13 +23,15 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::activity::{Activity, Verdict};
-use super::connection_service::{ConnectionService, Peer};
+use super::connection_service::ConnectionService;
 use super::slots::{ConnectionSlots, Ticket};
 use super::stream::{Socket, Stream};
-use super::{Limits, Tls, protocol};
-use crate::body::ReplyLedger;
+use super::{Tls, protocol};
 use crate::layer::Layer;
+use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::outbound::ReplyLedger;
+use crate::peer::Peer;
 
 /// How long a connection that was asked to end may stay without a request.
 const GRACE: Duration = Duration::from_secs(5);

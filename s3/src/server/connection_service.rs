@@ -5,7 +5,6 @@
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,26 +18,12 @@ use hyper::service::Service;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::activity::{Activity, Busy};
-use crate::body::{Outbound, ReplyLedger};
 use crate::layer::Layer;
+use crate::outbound::{Outbound, ReplyLedger};
+use crate::peer::Peer;
 
 const COME_AGAIN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>\
     <Message>The server is busy with all the requests it takes; try again in a moment.</Message></Error>";
-
-/// The client of a request; an extension of its head.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer {
-    /// The client's socket address.
-    pub(crate) address: SocketAddr,
-    /// Whether the connection is encrypted.
-    pub(crate) secure: bool,
-    /// The version of TLS, as policies write it.
-    pub(crate) tls_version: Option<&'static str>,
-    /// The cipher suite of TLS, as OpenSSL calls it.
-    pub(crate) cipher_suite: Option<&'static str>,
-    /// Whether it is connected to the website listener.
-    pub(crate) website: bool,
-}
 
 /// The service of one connection.
 pub(super) struct ConnectionService {

@@ -1,9 +1,9 @@
 //! The HTTP server of the S3 endpoint.
 //!
-//! - From the wire inward: `places` (connection limit), `connection` (handshake and end of one), `tls`, `stream` (its
-//!   bytes), `door` (its requests), and `protocol`; then `layer` follows.
-//! - Everything that a client can make the server hold is bounded in size and time: [`Limits`] has each bound and its
-//!   reason.
+//! - From the wire inward: `slots` (connection limit), `connection` (handshake and end of one), `tls`, `stream` (its
+//!   bytes), `protocol` (HTTP), and `connection_service` (its requests); then `layer` follows.
+//! - Everything that a client can make the server hold is bounded in size and time: [`Limits`](crate::Limits) has each
+//!   bound and its reason.
 //! - TCP_NODELAY is set, and head and first bytes are sent in one write: without both, a small GET stalls for 40 ms
 //!   with some clients.
 //! - On shutdown no connection is accepted any more; requests in progress have [`Config::drain`] to end.
@@ -31,15 +31,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::access_log::AccessLog;
-use crate::body::Listeners;
+use crate::adapter::Adapter;
+use crate::authorization::{Callers, Reader};
 use crate::layer::{Hosts, Layer};
+use crate::outbound::Listeners;
+use crate::public_access;
 use crate::request::Ids;
 use crate::service::Service;
-use crate::{access, public_access};
 use connection::EndpointState;
 
-pub use config::{Config, Error, Limits};
-pub(crate) use connection_service::Peer;
+pub use config::{Config, Error};
 pub use tls::{Tls, TlsError};
 
 /// How long the delivery of access logs may take after the last request of a server.
@@ -62,19 +63,20 @@ impl Server {
     /// [`Error::Region`].
     pub fn new(store: Store, config: Config) -> Result<Self, Error> {
         let region = Region::new(config.region.as_str().into()).map_err(|_| Error::Region(config.region.clone()))?;
-        let standings = Arc::new(access::Reader::new(public_access::all(config.block_public_access)));
-        let callers = Arc::default();
+        let bucket_access = Arc::new(Reader::new(public_access::all(config.block_public_access)));
         let (region_name, presigned_v2) = (Arc::from(region.as_str()), config.presigned_v2);
-        let service = Service { store, region: region_name, presigned_v2, standings, callers };
-        let s3 = protocol::service(service.clone(), region, config.domains.clone());
+        let callers = Callers::default();
+        let service = Arc::new(Service { store, region: region_name, presigned_v2, bucket_access, callers });
+        let adapter = Adapter::new(region, config.domains.clone());
         let ids = Arc::new(Ids::new());
         let (store, region, lines) = (service.store.clone(), Arc::clone(&service.region), config.metrics.log_lines());
         let access_log = AccessLog::new(store, region, lines, config.access_log_delay);
         let log = Some((access_log.clone(), ids.run.clone()));
         let listeners = Listeners { metrics: config.metrics.clone(), auditor: config.auditor, access_log: log };
         let hosts = Hosts { s3: config.domains, websites: config.website_domains };
-        let layer = Layer::new(s3, service, listeners, (hosts, ids), &config.limits);
-        config.metrics.watch(layer.memory(), config.tls.clone());
+        let layer = Layer::new(adapter, service, listeners, (hosts, ids), &config.limits);
+        let tls = config.tls.clone();
+        config.metrics.watch(layer.memory(), Box::new(move || tls.as_ref()?.expiry()));
         let shared = Arc::new(EndpointState::new(layer, config.metrics, config.tls, config.limits));
         Ok(Self { shared, website: None, access_log, drain: config.drain })
     }

@@ -1,24 +1,9 @@
-//! The protocol stack: HTTP by hyper, S3 by `s3s`, each with its limits.
-//!
-//! - Authentication is always configured: without it `s3s` would skip the access check too.
-//! - Method, path, headers and parameters select the operation, as on AWS. `x-id`, which SDKs add to their URLs, is
-//!   removed: `s3s` would let it select the operation, and bypass every guard that reads the same head.
+//! HTTP by hyper, with its limits.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
-use s3s::config::{S3Config, S3ConfigProvider};
-use s3s::region::Region;
-use s3s::service::{S3Service, S3ServiceBuilder};
-
-use crate::access::Access;
-use crate::address::Domains;
-use crate::auth::Keys;
-use crate::body::{CHUNK_BYTES_MAX, DOCUMENT_BYTES_MAX};
-use crate::request;
-use crate::service::Service;
 
 /// The most headers of one request.
 const HEADERS_MAX: usize = 200;
@@ -61,39 +46,4 @@ pub(super) fn http() -> auto::Builder<TokioExecutor> {
         .initial_connection_window_size(HTTP2_CONNECTION_BYTES)
         .keep_alive_interval(HTTP2_PING);
     builder
-}
-
-/// The S3 service on top of `service`.
-pub(super) fn service(service: Service, region: Region, domains: Domains) -> S3Service {
-    let mut builder = S3ServiceBuilder::new(service.clone());
-    builder.set_auth(Keys(service.clone()));
-    builder.set_access(Access(service));
-    builder.set_host(domains);
-    let mut config = S3Config::default();
-    config.expected_region = Some(region);
-    config.sig_v4_allowed_services = vec!["s3".into()];
-    config.enable_sig_v2 = false;
-    config.allow_post_signature = false;
-    config.operation_id_routing = false;
-    config.xml_max_body_size = DOCUMENT_BYTES_MAX;
-    config.aws_chunked_stream_max_chunk_size = CHUNK_BYTES_MAX;
-    builder.set_config(Arc::new(Settings(Arc::new(config))));
-    builder.build()
-}
-
-/// The configuration that `s3s` asks for in each request.
-struct Settings(Arc<S3Config>);
-
-impl S3ConfigProvider for Settings {
-    fn snapshot(&self) -> Arc<S3Config> {
-        let Ok(request) = request::current() else { return Arc::clone(&self.0) };
-        let hoisted = request.hoisted();
-        if hoisted.is_empty() {
-            return Arc::clone(&self.0);
-        }
-        // Headers that came from the URL are signed as part of the URL.
-        let mut settings = S3Config::clone(&self.0);
-        settings.unsigned_amz_header_allowlist.extend(hoisted.iter().map(ToString::to_string));
-        Arc::new(settings)
-    }
 }

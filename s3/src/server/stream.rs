@@ -11,7 +11,7 @@ use tokio_rustls::rustls::{CipherSuite, ProtocolVersion};
 use tokio_rustls::server::TlsStream;
 
 use super::activity::Activity;
-use crate::body::ReplyLedger;
+use crate::outbound::ReplyLedger;
 
 /// A connection after its handshake.
 pub(super) enum Socket {

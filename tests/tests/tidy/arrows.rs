@@ -3,6 +3,7 @@
 //!
 //! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach
 //!   them through `objstore` alone.
+//! - `s3-policy` evaluates bucket policies and knows neither the store nor the S3 protocol: `s3-policy → s3`.
 
 use super::tree::{File, Finding, has_word};
 
@@ -28,7 +29,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "corpora",
         ],
     ),
-    ("s3", &["objstore", "corpora"]),
+    ("s3-policy", &[]),
+    ("s3", &["s3-policy", "objstore", "corpora"]),
     ("rpc", &["objstore"]),
     ("cosi", &["proto", "rpc", "objstore"]),
     ("csi", &["proto", "rpc", "objstore", "corpora"]),

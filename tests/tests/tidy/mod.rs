@@ -78,6 +78,7 @@ fn private_words_become_fewer() {
 #[test]
 fn modules_lie_in_strata() {
     expect_none(&strata::beyond_ceilings(&tree::files()));
+    expect_none(&strata::against_named_order(&tree::files()));
 }
 
 #[test]

@@ -13,4 +13,4 @@ mod rules;
 mod serve;
 
 pub(super) use page::tell_failure;
-pub(super) use serve::{Site, serve};
+pub(super) use serve::serve;

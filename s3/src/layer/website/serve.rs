@@ -18,17 +18,17 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri};
 use objstore::name::BucketName;
 use objstore::store::{BucketSettings, RoutingRule, Website};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
-use s3s::service::S3Service;
 use s3s::{HttpResponse, S3Error, S3ErrorCode, S3Result};
 
-use super::super::{call, failure_of, written};
+use super::super::{failure_of, operate, written};
 use super::page::OfErrorDocument;
 use super::{location, rules};
+use crate::adapter::Adapter;
 use crate::address::{self, Address};
 use crate::error::{Failure, OrRefuse as _, Sent, custom, plain};
 use crate::guard;
 use crate::request::Request;
-use crate::service::Service;
+use crate::service::Call;
 
 const REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-location");
 /// Headers that conditions of a policy ask for.
@@ -38,21 +38,16 @@ const OF_READ: [HeaderName; 6] = [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF
 /// What is encoded in the path of a request of our own.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// What websites are served from.
-pub(in crate::layer) struct Site<'a> {
-    pub(in crate::layer) service: &'a Service,
-    pub(in crate::layer) s3: &'a S3Service,
-}
-
 /// Answers a request of the website listener. An error is in the extensions of the answer.
-pub(in crate::layer) async fn serve(site: &Site<'_>, context: &Arc<Request>, head: &Parts) -> HttpResponse {
-    match answer(site, context, head).await {
+pub(in crate::layer) async fn serve(adapter: &Adapter, call: &Call, head: &Parts) -> HttpResponse {
+    match answer(adapter, call, head).await {
         Ok(answer) => answer,
         Err(error) => written(error),
     }
 }
 
-async fn answer(site: &Site<'_>, context: &Arc<Request>, head: &Parts) -> S3Result<HttpResponse> {
+async fn answer(adapter: &Adapter, call: &Call, head: &Parts) -> S3Result<HttpResponse> {
+    let context = &call.request;
     match head.method {
         Method::GET => context.set_operation("GetWebsiteObject"),
         Method::HEAD => context.set_operation("HeadWebsiteObject"),
@@ -64,12 +59,12 @@ async fn answer(site: &Site<'_>, context: &Arc<Request>, head: &Parts) -> S3Resu
     }
     let bucket = context.bucket.clone().ok_or_else(|| plain(S3ErrorCode::NoSuchBucket))?;
     let name = bucket.clone();
-    let found = site.service.blocking(move |store| store.settings(&name).or_refuse()).await?;
+    let found = call.blocking(move |store| store.settings(&name).or_refuse()).await?;
     let BucketSettings { settings, .. } = found;
     let none = || plain(S3ErrorCode::NoSuchWebsiteConfiguration);
     let website = settings.website.as_ref().ok_or_else(none)?;
     let key = context.key.as_deref().unwrap_or_default();
-    let visit = Visit { site, context, head, bucket, website, key };
+    let visit = Visit { adapter, call, head, bucket, website, key };
     if let Some(to) = &website.redirect_all {
         let query = head.uri.query().unwrap_or_default();
         let protocol = visit.protocol(to.protocol.as_deref());
@@ -87,8 +82,8 @@ fn not_allowed() -> S3Error {
 
 /// A request about a website.
 struct Visit<'a> {
-    site: &'a Site<'a>,
-    context: &'a Arc<Request>,
+    adapter: &'a Adapter,
+    call: &'a Call,
     head: &'a Parts,
     bucket: BucketName,
     website: &'a Website,
@@ -129,7 +124,7 @@ impl Visit<'_> {
         match answer.extensions_mut().remove::<Failure>() {
             None => {
                 if let Some(failure) = failed.extensions().get::<Failure>() {
-                    self.context.set_error_code(failure.code.clone());
+                    self.call.request.set_error_code(failure.code.clone());
                 }
                 *answer.status_mut() = failed.status();
                 answer
@@ -169,14 +164,14 @@ impl Visit<'_> {
         // An address is no host that could name another bucket.
         head.headers.insert(HOST, HeaderValue::from_static("127.0.0.1"));
         let address = Address { bucket: self.bucket.to_string(), key: Some(key.to_owned()), by_host: false };
-        let request = Request::new(self.context.id.clone(), &head, address, self.context.peer);
-        let (request, sent) = (Arc::new(request), Sent::of(&head));
-        let Site { service, s3 } = self.site;
-        let mut answer = call(s3, service, head, s3s::Body::empty(), &request).await;
+        let visit = &self.call.request;
+        let request = Arc::new(Request::new(visit.id.clone(), &head, address, visit.peer));
+        let (call, sent) = (Call { request, ..self.call.clone() }, Sent::of(&head));
+        let mut answer = operate(self.adapter, &call, head, s3s::Body::empty()).await;
         if answer.status().is_client_error() || answer.status().is_server_error() {
             let unknown = || Failure::of(&plain(S3ErrorCode::InternalError));
-            let mut failure = failure_of(&mut answer, &request, &sent).unwrap_or_else(unknown);
-            failure.complete(&request, &sent);
+            let mut failure = failure_of(&mut answer, &call.request, &sent).unwrap_or_else(unknown);
+            failure.complete(call.request.addressed(), &sent);
             answer.extensions_mut().insert(failure);
         }
         answer
@@ -193,7 +188,7 @@ impl Visit<'_> {
 
     /// The protocol of a redirect: where none is set, that of the request.
     fn protocol<'b>(&self, set: Option<&'b str>) -> &'b str {
-        let secure = self.context.peer.is_some_and(|peer| peer.secure);
+        let secure = self.call.request.peer.is_some_and(|peer| peer.secure);
         set.unwrap_or(if secure { "https" } else { "http" })
     }
 }
