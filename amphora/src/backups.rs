@@ -111,7 +111,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-        let store = Store::open(Options::new(dir.path())).expect("a store");
+        let store = objstore::open(Options::new(dir.path())).expect("a store");
         let make = |name: &str| {
             let owner = store.accounts().expect("accounts").remove(0).name;
             let name: objstore::name::BucketName = name.parse().expect("a name");

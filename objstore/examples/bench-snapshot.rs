@@ -26,7 +26,7 @@ fn main() -> Result<()> {
     let sizes = if sizes.is_empty() { SIZES.to_vec() } else { sizes };
     let folder = tempfile::tempdir()?;
     // Opening and closing block, so not inside the runtime.
-    let store = Store::open(store::Options::new(folder.path().join("data")))?;
+    let store = objstore::open(store::Options::new(folder.path().join("data")))?;
     let runtime = tokio::runtime::Builder::new_multi_thread().build()?;
     let stats = runtime.block_on(stats(&store, &sizes))?;
     store.close();

@@ -14,13 +14,13 @@ use crate::feed::Feeds;
 use crate::inode_refs::InodeRefs;
 use crate::meta::{Read, Snapshot, Txn};
 use crate::name::BucketName;
+use crate::passthrough::Passthrough;
 use crate::record::bucket::{Bucket, Snapshot as SnapshotRecord};
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::settings::SettingsCache;
 use crate::state::{
-    DirtyFiles, Gates, HiddenLog, Mounted, PassthroughFiles, PersistentSessions, Places, Readers, RecentSyncs,
-    UndeliveredLog, VerifiedBlobs, Writers,
+    DirtyFiles, Gates, HiddenLog, Mounted, PersistentSessions, Places, Readers, RecentSyncs, UndeliveredLog, Writers,
 };
 use crate::storage::Storage;
 
@@ -51,9 +51,7 @@ pub(crate) struct Core {
     /// Files synced lately.
     pub recent_syncs: RecentSyncs,
     /// Files that programs have open for passthrough.
-    pub passthrough: Arc<PassthroughFiles>,
-    /// Content compared with its checksums.
-    pub verified: VerifiedBlobs,
+    pub passthrough: Arc<Passthrough>,
     /// The locks of writes in place.
     pub gates: Gates,
     /// Where directories lie.
@@ -61,7 +59,7 @@ pub(crate) struct Core {
     /// What the log said of keys that mounts cannot show.
     pub hidden_log: HiddenLog,
     /// The storage below.
-    pub storage: Storage,
+    pub storage: Arc<Storage>,
 }
 
 impl Deref for Core {
@@ -93,6 +91,7 @@ impl Named {
 impl Core {
     /// The state of a store that was just opened: nothing is in use yet.
     pub fn new(storage: Storage) -> Self {
+        let (storage, readers) = (Arc::new(storage), Arc::<Readers>::default());
         Self {
             lines: Ancestries::default(),
             buckets: Arc::default(),
@@ -102,12 +101,11 @@ impl Core {
             mounted: Mounted::default(),
             persistent: PersistentSessions::default(),
             undelivered: UndeliveredLog::default(),
-            readers: Arc::default(),
+            readers: readers.clone(),
             dirty: DirtyFiles::default(),
             writers: Writers::default(),
             recent_syncs: RecentSyncs::since(storage.clock.now()),
-            passthrough: Arc::default(),
-            verified: VerifiedBlobs::default(),
+            passthrough: Arc::new(Passthrough::new(storage.clone(), readers)),
             gates: Gates::default(),
             places: Places::default(),
             hidden_log: HiddenLog::default(),

@@ -212,17 +212,17 @@ impl Feeds {
     }
 
     /// Waits until everything published to a bucket's feeds is acknowledged.
-    pub async fn settle(&self, bucket: u64) {
-        self.settle_those(|feed| feed.bucket == bucket).await;
+    pub async fn wait_for_mounts(&self, bucket: u64) {
+        self.wait_for_those(|feed| feed.bucket == bucket).await;
     }
 
     /// Waits until everything published to all feeds is acknowledged.
-    pub async fn settle_all(&self) {
-        self.settle_those(|_| true).await;
+    pub async fn wait_for_all(&self) {
+        self.wait_for_those(|_| true).await;
     }
 
     /// Waits for at most [`PATIENCE`], however many feeds do not answer.
-    async fn settle_those(&self, concerned: impl Fn(&FeedState) -> bool) {
+    async fn wait_for_those(&self, concerned: impl Fn(&FeedState) -> bool) {
         let behind: Vec<_> = self.all.lock().iter().filter(|feed| concerned(feed)).cloned().collect();
         let until = Instant::now() + PATIENCE;
         for feed in behind {
@@ -451,8 +451,8 @@ mod tests {
             let feeds = feeds.clone();
             async move {
                 match bucket {
-                    Some(bucket) => feeds.settle(bucket).await,
-                    None => feeds.settle_all().await,
+                    Some(bucket) => feeds.wait_for_mounts(bucket).await,
+                    None => feeds.wait_for_all().await,
                 }
             }
         };

@@ -3,15 +3,18 @@
 //!
 //! The strata, each using only those above it in this list; `tests/tests/tidy/strata.rs` holds that there is no cycle:
 //! 1. [`error`], [`clock`], [`name`], [`units`]; [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch`;
-//! 2. `storage`, what a whole store is kept on: metadata, blobs, disk, clock, random bytes;
+//! 2. `storage`, what a whole store is kept on: metadata, blobs, disk, clock, random bytes; `blob_records`, who refers to
+//!    which blob, and its checksums;
 //! 3. `buckets`, `settings`, `feed` (cache invalidations), `inode_refs` (inode references) and `state` (tables in memory of
-//!    what is in use), which `core` holds together with the storage: what operations on trees and content are given;
+//!    what is in use) → `passthrough` (blobs that kernels have open); `core` holds them together with the storage: what
+//!    operations on trees and content are given;
 //! 4. `undelivered` (undelivered invalidations) → `tree` (names and inodes) → [`content`] (bytes) → `expiry` (what is due);
 //! 5. [`store`], the handle for S3 and administration → [`volume`], the handle for mounts;
 //! 6. [`check`], [`scrub`], [`lifecycle`] → [`backup`] → `gc`;
 //! 7. `open`, which alone picks an engine and starts background work.
 
 pub mod backup;
+mod blob_records;
 mod branch;
 mod buckets;
 pub mod check;
@@ -30,6 +33,7 @@ mod inode_refs;
 pub mod lifecycle;
 pub mod name;
 mod open;
+mod passthrough;
 mod scan;
 pub mod scrub;
 mod session_id;
@@ -52,5 +56,6 @@ pub use objstore_kv as meta;
 pub use objstore_record as record;
 
 pub use error::{Error, Noun, Posix, Result};
+pub use open::open;
 pub use store::{Options, Store};
 pub use ticket::Ticket;

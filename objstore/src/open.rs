@@ -1,4 +1,4 @@
-//! Opening a store: the order of recovery, and closing.
+//! Opening a store: the order of recovery.
 //!
 //! 0. The folder: one that belongs to another user, or holds other things, is refused (the module `folder`).
 //! 1. The lock: a second server on the folder is refused.
@@ -28,55 +28,42 @@ use crate::record::{account::Account, creator::Creator, decode, key};
 use crate::storage::Storage;
 use crate::store::{self, Access, Background, Options, Secret, Store, account, key as keys};
 
-impl Store {
-    /// Opens a store, or creates one.
-    ///
-    /// # Errors
-    /// [`Error::Unusable`]: another server has it open, it has another format, its master key is missing, or the folder cannot be used. [`Error::Corrupt`]: it is damaged.
-    pub fn open(options: Options) -> Result<Self> {
-        let Options { dir, disk, cache_bytes, reserve, .. } = &options;
-        store::check_folder(dir)?;
-        disk.make_dir_all(dir)?;
-        let lock = disk.lock(&dir.join("lock"))?;
-        let meta_dir = dir.join("meta");
-        disk.make_dir_all(&meta_dir)?;
-        let engine = fjall_engine::Options { cache_bytes: *cache_bytes, reserve: *reserve, ..Default::default() };
-        // Meanwhile the last process's writes are synced, so that the blobs' own sync has little left to do.
-        let (meta, synced) = std::thread::scope(|scope| {
-            let synced = scope.spawn(|| disk.sync_everything(dir));
-            (fjall_engine::open(&meta_dir, engine), synced.join())
-        });
-        synced.map_err(|_| Error::Engine { why: "syncing the data folder panicked".into() })??;
-        let meta = Meta::new(meta?);
-        Self::open_on(meta, lock, options, blob::Options::default())
-    }
+/// Opens a store, or creates one.
+///
+/// # Errors
+/// [`Error::Unusable`]: another server has it open, it has another format, its master key is missing, or the folder
+/// cannot be used. [`Error::Corrupt`]: it is damaged.
+pub fn open(options: Options) -> Result<Store> {
+    let Options { dir, disk, cache_bytes, reserve, .. } = &options;
+    store::check_folder(dir)?;
+    disk.make_dir_all(dir)?;
+    let lock = disk.lock(&dir.join("lock"))?;
+    let meta_dir = dir.join("meta");
+    disk.make_dir_all(&meta_dir)?;
+    let engine = fjall_engine::Options { cache_bytes: *cache_bytes, reserve: *reserve, ..Default::default() };
+    // Meanwhile the last process's writes are synced, so that the blobs' own sync has little left to do.
+    let (meta, synced) = std::thread::scope(|scope| {
+        let synced = scope.spawn(|| disk.sync_everything(dir));
+        (fjall_engine::open(&meta_dir, engine), synced.join())
+    });
+    synced.map_err(|_| Error::Engine { why: "syncing the data folder panicked".into() })??;
+    let meta = Meta::new(meta?);
+    open_on(meta, lock, options, blob::Options::default())
+}
 
-    /// Opens a store on metadata of any engine.
-    pub(crate) fn open_on(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
-        let (core, access) = open_core(meta, lock, options, blobs)?;
-        let background = Arc::new(Background::start(gc::collector(&core))?);
-        Ok(Self { core, access, background })
-    }
+/// Opens a store on metadata of any engine.
+pub(crate) fn open_on(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Store> {
+    let (core, access) = open_core(meta, lock, options, blobs)?;
+    let background = Arc::new(Background::start(gc::collector(&core))?);
+    Ok(Store { core, access, background })
+}
 
-    /// Opens a store without background threads: nothing is collected or synced unless the caller does it.
-    #[cfg(test)]
-    pub(crate) fn open_alone(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Self> {
-        let (core, access) = open_core(meta, lock, options, blobs)?;
-        let background = Arc::new(Background::idle(gc::collector(&core)));
-        Ok(Self { core, access, background })
-    }
-
-    /// Syncs everything and stops. Reading is possible until the last handle is dropped.
-    pub fn close(&self) {
-        self.background.stop();
-        if let Err(error) = self.core.settle_everything() {
-            tracing::error!(%error, "cannot record the attributes of dirty files; the next start records them");
-        }
-        if let Err(error) = self.core.blobs.sync_dirty() {
-            tracing::error!(%error, "cannot sync content; writes of the last seconds may not be on disk");
-        }
-        self.core.meta.close();
-    }
+/// Opens a store without background threads: nothing is collected or synced unless the caller does it.
+#[cfg(test)]
+pub(crate) fn open_alone(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Store> {
+    let (core, access) = open_core(meta, lock, options, blobs)?;
+    let background = Arc::new(Background::idle(gc::collector(&core)));
+    Ok(Store { core, access, background })
 }
 
 /// Opens everything except the background threads.

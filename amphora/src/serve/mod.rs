@@ -152,7 +152,7 @@ async fn open(settings: &Settings, inheritance: &Inheritance) -> Result<Store, F
     options.master_key = settings.master_key.clone();
     options.root_key = settings.root_key.clone().map(|key| (key.access_key_id, key.secret));
     options.continued = inheritance.sessions();
-    let opened = blocking("opening the store", move || Store::open(options)).await?;
+    let opened = blocking("opening the store", move || objstore::open(options)).await?;
     let store = opened.map_err(|error| Failure::failed(with_causes(&error)))?;
     // Set before any mount is opened or taken over: without these rules a policy closes every mount that a key opened.
     store.set_mount_policies(Arc::new(s3::MountRules));

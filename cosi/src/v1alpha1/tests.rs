@@ -30,7 +30,7 @@ async fn fixture() -> Fixture {
     options.clock = std::sync::Arc::new(SystemClock);
     options.random = std::sync::Arc::new(Scripted::new(7));
     // Opening waits for the disk, which async workers must not do.
-    let store = tokio::task::spawn_blocking(|| objstore::Store::open(options).unwrap()).await.unwrap();
+    let store = tokio::task::spawn_blocking(|| objstore::open(options).unwrap()).await.unwrap();
     let config = Config {
         driver_name: "cosi.amphora.dev".into(),
         s3_endpoint_url: "http://s3.example:9000".into(),

@@ -6,7 +6,6 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use objstore::Store;
 use objstore::store::Options;
 use prost::Message;
 use proto::csi::v1::controller_server::Controller as Rpc;
@@ -31,7 +30,7 @@ impl Calls {
     #[must_use]
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let store = Store::open(Options::new(dir.path())).expect("a store");
+        let store = objstore::open(Options::new(dir.path())).expect("a store");
         let config = Config {
             driver_name: "csi.amphora.dev".into(),
             vendor_version: "0".into(),

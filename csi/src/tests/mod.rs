@@ -161,7 +161,7 @@ async fn fixture() -> Fixture {
     options.clock = Arc::new(SystemClock);
     options.random = Arc::new(Scripted::new(7));
     // Opening waits for the disk, which async workers must not do.
-    let store = tokio::task::spawn_blocking(|| Store::open(options).unwrap()).await.unwrap();
+    let store = tokio::task::spawn_blocking(|| objstore::open(options).unwrap()).await.unwrap();
     std::fs::create_dir(dir.path().join("staging")).unwrap();
     let machine = Arc::new(Machine::default());
     let config = config(dir.path());

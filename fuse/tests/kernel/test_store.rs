@@ -68,7 +68,7 @@ fn detach_all(folder: &Path) {
 impl TestStore {
     fn new(folder: &Path) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let store = Store::open(store::Options::new(folder.join("data"))).unwrap();
+        let store = objstore::open(store::Options::new(folder.join("data"))).unwrap();
         let bucket: BucketName = "bucket".parse().unwrap();
         let create = CreateBucket {
             name: bucket.clone(),

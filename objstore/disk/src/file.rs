@@ -17,7 +17,7 @@ use rustix::fs::{
 use rustix::io::{Errno, ReadWriteFlags, preadv2, retry_on_intr};
 
 use super::direct::Direct;
-use super::real::space_beside;
+use super::space::space_beside;
 use super::{Allocate, File, Need, Room, lease, space_map};
 
 // The most bytes that one call writes to the page cache. For longer writes the kernel uses larger pieces of memory,

@@ -19,6 +19,7 @@ mod poison;
 mod real;
 mod regular;
 mod room;
+mod space;
 mod space_map;
 #[cfg(test)]
 mod tests;
@@ -38,9 +39,10 @@ pub use direct::direct_part;
 pub use mountinfo::{MountEntry, mounts, topmost_mount};
 pub use pinned::PinnedPath;
 pub use poison::Poison;
-pub use real::{RealDisk, space_of};
+pub use real::RealDisk;
 pub use regular::{read_named, refuse_irregular};
 pub use room::{Need, Room, reserve as room_kept};
+pub use space::space_of;
 pub use untrusted::UntrustedDir;
 
 /// The alignment and unit of direct writes, in memory and in the file: a page, which suits every disk.

@@ -12,13 +12,11 @@ use std::sync::Arc;
 use objstore_base::error::{Error, Result};
 use objstore_base::latency::{Latency, Recorder};
 use parking_lot::Mutex;
-use rustix::fs::{
-    FlockOperation, IFlags, OFlags, StatVfs, flock, fstatvfs, fsync, ioctl_getflags, ioctl_setflags, rename, statvfs,
-    syncfs,
-};
+use rustix::fs::{FlockOperation, IFlags, OFlags, flock, fsync, ioctl_getflags, ioctl_setflags, rename, syncfs};
 use rustix::io::{Errno, retry_on_intr};
 
 use super::file::RealFile;
+use super::space::space_of;
 use super::{Disk, File, Lock, Need, Permissions, Room, Space, regular, room};
 
 /// The operating system's disk.
@@ -194,23 +192,6 @@ pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
         tracing::warn!(path = %path.display(), %error, "cannot write this process's id into the lock file");
     }
     Ok(Lock::new(file))
-}
-
-/// All space on the file system that holds `path`.
-pub fn space_of(path: &Path) -> Result<Space> {
-    statvfs(path).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
-}
-
-/// All space on the file system of an open file, which may have no name any more; `path` is the name for messages.
-pub(super) fn space_beside(file: &fs::File, path: &Path) -> Result<Space> {
-    fstatvfs(file).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
-}
-
-fn space(room: &StatVfs) -> Space {
-    Space {
-        total_bytes: room.f_blocks.saturating_mul(room.f_frsize),
-        free_bytes: room.f_bavail.saturating_mul(room.f_frsize),
-    }
 }
 
 fn taken(path: &Path, file: &mut fs::File) -> Error {

@@ -53,7 +53,7 @@ impl Restoring {
     #[must_use]
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let store = Store::open(Options::new(dir.path().join("store"))).expect("a store");
+        let store = crate::open(Options::new(dir.path().join("store"))).expect("a store");
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         Self { store, runtime, dir, made: AtomicU64::new(0) }
     }

@@ -6,28 +6,14 @@
 use crate::blob::BlobId;
 use crate::core::Core;
 use crate::error::Result;
-use crate::record::inode::{Content, Inode};
+use crate::record::inode::Inode;
 use crate::tree::Tree;
-
-/// The blobs of an inode's content, without an in-place blob that no extent shows.
-pub(crate) fn blobs_of(tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<Vec<u64>> {
-    match &inode.content {
-        Some(Content::Blob(content)) => Ok(vec![content.id]),
-        Some(Content::Extents(_)) => {
-            let mut blobs: Vec<u64> = tree.extents(ino, 0, u64::MAX)?.iter().map(|placed| placed.extent.blob).collect();
-            blobs.sort_unstable();
-            blobs.dedup();
-            Ok(blobs)
-        }
-        Some(Content::Inline(_)) | None => Ok(Vec::new()),
-    }
-}
 
 /// Syncs the content of an inode as its record describes it. Content that is durable already costs nothing.
 pub(crate) fn bring_to_disk(core: &Core, tree: Tree<'_>, ino: u64, inode: &Inode) -> Result<()> {
     let blobs = match inode.in_place() {
         Some(in_place) => vec![in_place],
-        None => blobs_of(tree, ino, inode)?,
+        None => tree.blobs_of(ino, inode)?,
     };
     blobs.into_iter().try_for_each(|blob| core.blobs.sync_file(BlobId(blob)))
 }

@@ -9,41 +9,29 @@
 //! - Removal is the reverse: first the record moves to the trash, then the bytes are removed.
 
 mod damage;
-mod detached;
 mod durable;
 mod etag;
-mod extents;
 mod flush;
-mod mapped_writable;
+mod mapped_writes;
 mod part;
 mod plan;
-mod prepared;
 mod reader;
-mod refs;
-mod share;
 mod staged;
-mod verified;
 
 pub use crate::blob::{BLOCK_BYTES, Block};
+pub(crate) use crate::blob_records::{
+    add_in_place, blob_record, drop_sums, forget_sums, move_packed, release, retain, verified_blob,
+};
 pub(crate) use damage::refuse_damaged;
-pub(crate) use detached::DetachedCopy;
 pub(crate) use durable::bring_to_disk;
 pub(crate) use etag::multipart_etag;
 pub(crate) use flush::recover as settle_left;
-pub(crate) use mapped_writable::{
-    mark_mapped_writable, recover as recover_mapped_writable, sweep as sweep_mapped_writable,
-};
+pub(crate) use mapped_writes::{recover as recover_mapped_writable, sweep as sweep_mapped_writable};
 pub use part::{Checksum, ObjectPart};
-pub(crate) use plan::{Piece, Plan, verified_blob};
-pub(crate) use prepared::Prepared;
+pub(crate) use plan::{Piece, Plan, share_range};
 pub use reader::Reader;
-pub(crate) use refs::{
-    add_in_place, blob as blob_record, drop_sums, forget_sums, move_packed, release, retain, take_staged,
-};
-pub(crate) use share::SharedContent;
 pub use staged::{StageWriter, Staged};
-pub(crate) use staged::{in_blob, pack_all, stage};
-pub(crate) use verified::is_valid;
+pub(crate) use staged::{in_blob, pack_all, stage, take_staged};
 
 /// The most bytes kept in an inode's record.
 pub const INLINE_MAX: usize = 4 << 10;

@@ -4,17 +4,15 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-use super::refs::blob;
-use crate::blob::{BlobId, Blobs, Place, Run, SUM_BLOCK};
+use crate::blob::{BlobId, Blobs, Place};
+use crate::blob_records::{blob_record, to_usize, verified_at};
 use crate::disk::{File, data_runs};
 use crate::error::{Error, Result};
 use crate::meta::{Meta, Read};
-use crate::record::blob::{Blob, SUMS_PER_RECORD, Sums};
-use crate::record::decode;
-use crate::record::inode::{Content, Inode};
-use crate::record::key;
+use crate::record::blob::Blob;
+use crate::record::inode::{Content, Extent, Inode};
 use crate::state::ReadGuard;
-use crate::tree::Tree;
+use crate::tree::{Tree, Tx};
 
 /// A run of bytes.
 #[derive(Clone, Debug)]
@@ -50,7 +48,7 @@ impl Plan {
             None => vec![Piece::Zeros(end - offset)],
             Some(Content::Inline(data)) => inline(data, offset, end),
             Some(Content::Blob(content)) => {
-                let record = blob(tree.read, content.id)?;
+                let record = blob_record(tree.read, content.id)?;
                 vec![Piece::Blob { id: content.id, record, offset, length: end - offset }]
             }
             Some(Content::Extents(_)) => in_extents(tree, ino, offset, end)?,
@@ -117,7 +115,7 @@ fn in_extents(tree: Tree<'_>, ino: u64, offset: u64, end: u64) -> Result<Vec<Pie
         if from > at {
             pieces.push(Piece::Zeros(from - at));
         }
-        let record = blob(tree.read, placed.extent.blob)?;
+        let record = blob_record(tree.read, placed.extent.blob)?;
         let blob_offset = placed.extent.blob_offset + (from - placed.offset);
         pieces.push(Piece::Blob { id: placed.extent.blob, record, offset: blob_offset, length: to - from });
         at = to;
@@ -164,44 +162,6 @@ impl Piece {
     }
 }
 
-/// Reads a range of a blob, verified unless the blob is an in-place blob. Bytes past its end are zeros.
-pub(crate) fn verified_blob(
-    blobs: &Blobs,
-    read: &dyn Read,
-    id: u64,
-    record: &Blob,
-    offset: u64,
-    length: u64,
-) -> Result<Bytes> {
-    verified_at(blobs, read, (id, BlobId(id)), record, offset, length)
-}
-
-/// Reads a range of a blob whose bytes lie in `file`.
-fn verified_at(
-    blobs: &Blobs,
-    read: &dyn Read,
-    (id, file): (u64, BlobId),
-    record: &Blob,
-    offset: u64,
-    length: u64,
-) -> Result<Bytes> {
-    let len = to_usize(length)?;
-    match record.place() {
-        Place::Packed { segment, offset: at } => {
-            let data = blobs.read_packed(BlobId(id), segment, at, record.length)?;
-            let from = to_usize(offset)?;
-            let held = data.slice(from.min(data.len())..(from + len).min(data.len()));
-            Ok(padded(held, len))
-        }
-        Place::File if record.sums => {
-            let held = to_usize(record.length.saturating_sub(offset).min(length))?;
-            let sums = |blocks: Range<usize>| sums_of(read, id, blocks);
-            Ok(padded(blobs.read_verified(file, offset, held, record.length, &sums)?, len))
-        }
-        Place::File => blobs.read_file(file, offset, len),
-    }
-}
-
 fn read_blob(
     blobs: &Blobs,
     meta: &Meta,
@@ -213,7 +173,7 @@ fn read_blob(
 ) -> Result<Bytes> {
     match verified_at(blobs, read, (id, file), record, offset, length) {
         // A mount may have turned the blob into an in-place blob and changed it since the plan was made.
-        Err(damage @ Error::Corrupt { .. }) if record.sums => match blob(&*meta.snapshot(), id) {
+        Err(damage @ Error::Corrupt { .. }) if record.sums => match blob_record(&*meta.snapshot(), id) {
             Ok(now) if !now.sums => blobs.read_file(file, offset, to_usize(length)?),
             _ => Err(damage),
         },
@@ -221,48 +181,19 @@ fn read_blob(
     }
 }
 
-fn sums_of(read: &dyn Read, id: u64, blocks: Range<usize>) -> Result<Vec<u32>> {
-    let mut sums = Vec::with_capacity(blocks.len());
-    for index in blocks.start / SUMS_PER_RECORD..blocks.end.div_ceil(SUMS_PER_RECORD) {
-        let crc = sums_record(read, id, index)?;
-        let first = index * SUMS_PER_RECORD;
-        let (from, to) = (blocks.start.saturating_sub(first), (blocks.end - first).min(crc.len()));
-        sums.extend_from_slice(crc.get(from..to).unwrap_or_default());
-    }
-    Ok(sums)
+/// The pieces of a part that is a range of an inode, each with its reference.
+///
+/// # Errors
+/// [`Error::Busy`] if some of the bytes lie in the record, or a program has a blob open by passthrough and no copy was
+/// prepared.
+pub(crate) fn share_range(tx: &mut Tx<'_>, ino: u64, offset: u64, length: u64) -> Result<Vec<Extent>> {
+    let (_, inode) = tx.tree().dirty_inode(ino)?;
+    let plan = Plan::of(tx.tree(), ino, &inode, offset, length)?;
+    let extents = plan.0.into_iter().map(|piece| match piece {
+        Piece::Zeros(length) => Ok(Extent { blob: 0, blob_offset: 0, length }),
+        Piece::Blob { id, offset, length, .. } => Ok(Extent { blob: id, blob_offset: offset, length }),
+        Piece::Bytes(_) => Err(Error::Busy { what: "the object, which is being written,".into() }),
+    });
+    let extents: Vec<Extent> = extents.collect::<Result<_>>()?;
+    tx.share_pieces(ino, extents)
 }
-
-/// One record of checksums of a blob.
-fn sums_record(read: &dyn Read, id: u64, index: usize) -> Result<Vec<u32>> {
-    let what = || format!("checksums {index} of blob {id:016x}");
-    let number = u32::try_from(index).map_err(|_| Error::corrupt(what(), "an index of 32 bits", "a larger one"))?;
-    let value = read.get(&key::sums(id, number))?.ok_or_else(|| Error::corrupt(what(), "a record", "none"))?;
-    Ok(decode::<Sums>("checksums of a blob", &value)?.crc)
-}
-
-/// The blocks around `offset` of a blob whose checksums are in one record; `None` if it has no checksums, or is packed.
-pub(super) fn run_at(blobs: &Blobs, read: &dyn Read, id: u64, offset: u64) -> Result<Option<Run>> {
-    let record = blob(read, id)?;
-    if record.place() != Place::File || !record.sums {
-        return Ok(None);
-    }
-    let index = to_usize(offset)? / SUM_BLOCK / SUMS_PER_RECORD;
-    let sums = sums_record(read, id, index)?;
-    blobs.run(BlobId(id), record.length, index * SUMS_PER_RECORD, sums).map(Some)
-}
-
-fn padded(data: Bytes, len: usize) -> Bytes {
-    if data.len() == len {
-        return data;
-    }
-    let mut whole = BytesMut::with_capacity(len);
-    whole.extend_from_slice(&data);
-    whole.resize(len, 0);
-    whole.freeze()
-}
-
-fn to_usize(number: u64) -> Result<usize> {
-    usize::try_from(number).map_err(|_| Error::invalid("length", number.to_string(), "it does not fit in memory"))
-}
-
-const _: () = assert!(SUM_BLOCK.is_power_of_two());

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::part::{Checksum, ObjectPart};
-use super::plan::{Plan, run_at};
+use super::plan::Plan;
 use crate::blob::Run;
+use crate::blob_records::run_at;
 use crate::branch::Ancestry;
 use crate::core::Core;
 use crate::error::{Error, Result};

@@ -7,27 +7,32 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
+use prost::Message;
 
 use super::{INLINE_MAX, PACKED_MAX};
 use crate::blob::{BlobId, FileWriter, Packed};
+use crate::blob_records::{count_segment, put_blob};
 use crate::core::Core;
 use crate::error::{Error, Result};
-use crate::record::blob::PackedAt;
+use crate::meta::Txn;
+use crate::record::blob::{Blob, PackedAt, SUMS_PER_RECORD, Sums};
+use crate::record::inode::{BlobContent, Content};
+use crate::record::key;
 use crate::state::{Cleanup, ReadGuard};
 use crate::ticket::Ticket;
 
 /// Content on disk (or small enough for a record) that no record names yet.
 pub struct Staged {
-    pub(super) length: u64,
-    pub(super) body: Body,
+    length: u64,
+    body: Body,
     /// Removes the file unless a transaction took it over.
-    pub(super) cleanup: Option<Cleanup>,
+    cleanup: Option<Cleanup>,
     /// Keeps the segment, in which nothing may be referenced yet.
-    pub(super) guard: Option<ReadGuard>,
+    guard: Option<ReadGuard>,
 }
 
 /// Where staged content lies.
-pub(super) enum Body {
+enum Body {
     /// In memory, for the record.
     Inline(Bytes),
     /// In a segment.
@@ -164,4 +169,32 @@ pub(crate) async fn in_blob(core: &Core, staged: Staged) -> Result<Staged> {
         Body::Inline(data) => pack(core, data).answer().await,
         _ => Ok(staged),
     }
+}
+
+/// Takes staged content into the transaction, with one reference; `None` for empty content.
+pub(crate) fn take_staged(txn: &mut dyn Txn, staged: Staged) -> Result<Option<Content>> {
+    let Staged { length, body, cleanup, guard } = staged;
+    let content = match body {
+        Body::Inline(data) if data.is_empty() => None,
+        Body::Inline(data) => Some(Content::Inline(data)),
+        Body::Packed(id, at) => {
+            put_blob(txn, id.0, &Blob { refs: 1, length, packed: Some(at), sums: false });
+            count_segment(txn, at, i64::try_from(length).unwrap_or(i64::MAX))?;
+            Some(Content::Blob(BlobContent { id: id.0, in_place: false }))
+        }
+        Body::File(id, sums) => {
+            put_blob(txn, id.0, &Blob { refs: 1, length, packed: None, sums: true });
+            for (index, block) in (0..).zip(sums.chunks(SUMS_PER_RECORD)) {
+                txn.put(key::sums(id.0, index), Sums { crc: block.to_vec() }.encode_to_vec());
+            }
+            Some(Content::Blob(BlobContent { id: id.0, in_place: false }))
+        }
+    };
+    if let Some(cleanup) = cleanup {
+        cleanup.keep_after(txn);
+    }
+    if let Some(guard) = guard {
+        txn.after_commit(Box::new(move || drop(guard)));
+    }
+    Ok(content)
 }

@@ -1,4 +1,4 @@
-//! Tables in memory of what is in use: dirty files and their growth, locks, writers, passthrough, readers, sessions.
+//! Tables in memory of what is in use: dirty files and their growth, locks, writers, readers, sessions.
 //!
 //! Each type is a table with its own lock. None reads a record or begins a transaction: what these tables decide is put
 //! into effect by `tree`, `content` and `volume`, which are given them in [`crate::core::Core`].
@@ -7,34 +7,27 @@ mod appends;
 mod cleanup;
 mod closings;
 mod dirty;
-mod duplicate;
 mod gate;
 mod growth;
 mod hidden_log;
 mod mounted;
-mod passthrough;
 mod persistent;
 mod places;
 mod readers;
 mod recent;
 mod undelivered;
-mod verified;
 mod writers;
 
 pub use appends::RequestId;
 pub(crate) use appends::{Appends, Before, sweep as sweep_appends};
 pub(crate) use cleanup::Cleanup;
 pub(crate) use dirty::{DirtyFile, DirtyFiles, Pending};
-pub(crate) use duplicate::Duplicate;
 pub(crate) use gate::{ExclusiveGuard, Gates};
 pub(crate) use hidden_log::HiddenLog;
 pub(crate) use mounted::Mounted;
-pub use passthrough::Released;
-pub(crate) use passthrough::{Added, Owner, PassthroughFiles, Reference};
 pub(crate) use persistent::{PersistentSessions, Served, refused};
 pub(crate) use places::{Place, Places};
 pub(crate) use readers::{ReadGuard, Readers};
 pub(crate) use recent::RecentSyncs;
 pub(crate) use undelivered::UndeliveredLog;
-pub(crate) use verified::{Outcome, VerifiedBlobs};
 pub(crate) use writers::{Begun, Writers};

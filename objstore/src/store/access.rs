@@ -70,7 +70,7 @@ impl Store {
         };
         for session in self.blocking(refused).await.unwrap_or_default() {
             session.drop_caches();
-            self.core.feeds.settle(session.bucket()).await;
+            self.core.feeds.wait_for_mounts(session.bucket()).await;
         }
     }
 }

@@ -11,11 +11,11 @@ use super::types::{
 use super::{Store, account, header, settings, snapshot};
 use crate::branch::{self, Ancestry};
 use crate::clock::Timestamp;
-use crate::content::DetachedCopy;
 use crate::core::{Core, Named};
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
 use crate::name::BucketName;
+use crate::passthrough::DetachedCopy;
 use crate::record::bucket::{self, SourceName, VersioningState};
 use crate::record::decode;
 use crate::record::inode::{Inode, InodeKind};
@@ -397,7 +397,7 @@ fn clone_of_bucket(
     let inherited =
         Inherited { versioning: source.versioning(), object_lock: core.settings.of(&*txn, &source)?.object_lock };
     let mut tx = Tx::begin_on(txn, core, name, source, above.child(dirty)?);
-    DetachedCopy::part(detached, &mut tx)?;
+    tx.keep_blobs(detached)?;
     tx.finish()?;
     Ok((above.child(clone)?, inherited))
 }

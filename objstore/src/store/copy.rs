@@ -11,15 +11,16 @@ use super::marks::{check_lock, retain_by_default};
 use super::object::{check, check_current, give_access, keeps_versions, object_record, shown_in, version_of};
 use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, ObjectInfo};
 use super::upload::stored_checksums;
-use crate::content::{Prepared, SharedContent, bring_to_disk};
+use crate::content::bring_to_disk;
 use crate::core::Core;
 use crate::error::{Error, Result};
 use crate::expiry::expiration;
 use crate::meta::{Durability, Txn};
 use crate::name::{BucketName, Key};
+use crate::passthrough::Prepared;
 use crate::record::inode::{Inode, Object};
 use crate::state::ExclusiveGuard;
-use crate::tree::{Tree, Tx, order_of, version_id};
+use crate::tree::{SharedContent, Tree, Tx, order_of, version_id};
 
 /// The largest object that one copy accepts (S3 API, CopyObject: larger ones have to be copied in parts).
 const BYTES_MAX: u64 = 5 << 30;
@@ -50,7 +51,7 @@ impl Store {
                 }
             })
             .await?;
-        settled.settle(bucket).await;
+        settled.wait_for_mounts(bucket).await;
         Ok(copied)
     }
 
@@ -80,7 +81,7 @@ impl Store {
             self.core.flush(record.id, &[ino])?;
             bring_to_disk(&self.core, tree, ino, &inode)?;
         }
-        Ok(HeldSource { source, _copies: Prepared::of(&self.core, tree, ino, &inode)?, _gate: gate })
+        Ok(HeldSource { source, _copies: self.core.passthrough.prepare(|| tree.blobs_of(ino, &inode))?, _gate: gate })
     }
 }
 

@@ -24,7 +24,6 @@ mod provisioned;
 mod publication;
 pub(crate) mod settings;
 mod snapshot;
-mod staging;
 mod stats;
 pub mod types;
 mod upload;
@@ -67,6 +66,18 @@ pub struct Store {
 }
 
 impl Store {
+    /// Syncs everything and stops. Reading is possible until the last handle is dropped.
+    pub fn close(&self) {
+        self.background.stop();
+        if let Err(error) = self.core.settle_everything() {
+            tracing::error!(%error, "cannot record the attributes of dirty files; the next start records them");
+        }
+        if let Err(error) = self.core.blobs.sync_dirty() {
+            tracing::error!(%error, "cannot sync content; writes of the last seconds may not be on disk");
+        }
+        self.core.meta.close();
+    }
+
     /// Changes one bucket. When it returns, the change is on disk and mounts have dropped their caches of the old
     /// state.
     async fn change_bucket<T: Send + 'static>(
@@ -83,19 +94,19 @@ impl Store {
             Ok((value, bucket))
         });
         let (value, bucket) = written.await?;
-        self.settle(bucket).await;
+        self.wait_for_mounts(bucket).await;
         Ok(value)
     }
 
     /// After a change of a bucket: waits until its mounts have dropped their caches, and until writes in place to what
     /// became a version have ended.
-    async fn settle(&self, bucket: u64) {
+    async fn wait_for_mounts(&self, bucket: u64) {
         if self.core.writers.has_writes_to_wait_for(bucket) {
             let core = self.core.clone();
             let waited = tokio::task::spawn_blocking(move || core.wait_for_writes(bucket)).await;
             drop(waited);
         }
-        self.core.feeds.settle(bucket).await;
+        self.core.feeds.wait_for_mounts(bucket).await;
     }
 
     /// Changes records of the store itself; on disk when it returns.

@@ -1,5 +1,6 @@
-//! Operations on objects: put, head, open, delete.
+//! Operations on objects: stage content, put, head, open, delete.
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::Store;
@@ -9,7 +10,7 @@ use super::types::{
     Retention,
 };
 use crate::clock::Timestamp;
-use crate::content::{Reader, take_staged};
+use crate::content::{self, Block, Reader, StageWriter, Staged, take_staged};
 use crate::core;
 use crate::error::{Error, Noun, Result};
 use crate::expiry::expiration;
@@ -195,6 +196,26 @@ pub(super) fn check_current(tx: &Tx<'_>, condition: &Condition, key: &Key) -> Re
 }
 
 impl Store {
+    /// Stages content held in memory: on disk when it returns, except up to 4 KiB, which are stored in the record.
+    pub async fn stage(&self, data: Bytes) -> Result<Staged> {
+        content::stage(&self.core, data).await
+    }
+
+    /// A writer for content of any length.
+    pub fn stage_writer(&self) -> StageWriter {
+        StageWriter::new(&self.core)
+    }
+
+    /// An empty block of memory, to collect content for [`StageWriter::write`].
+    pub fn block(&self) -> Block {
+        self.core.blobs.block()
+    }
+
+    /// Staged content as a blob: inline content is packed, for records that can refer to blobs only.
+    pub(crate) async fn in_blob(&self, staged: Staged) -> Result<Staged> {
+        content::in_blob(&self.core, staged).await
+    }
+
     /// Stores an object.
     pub async fn put_object(&self, request: PutObject) -> Result<ObjectInfo> {
         let PutObject { bucket, key, content, etag, headers, metadata, tags, checksums, lock, access, condition } =

@@ -8,11 +8,11 @@ use super::Store;
 use super::types::{Outcome, SnapshotInfo};
 use crate::branch::{self, Ancestry};
 use crate::clock::Timestamp;
-use crate::content::DetachedCopy;
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
 use crate::name::BucketName;
+use crate::passthrough::DetachedCopy;
 use crate::record::bucket::Snapshot;
 use crate::record::creator::Creator;
 use crate::record::decode;
@@ -81,7 +81,7 @@ impl Store {
         // Content of a snapshot or clone is promised to be on disk, wherever it is moved.
         self.core.recent_syncs.note_all(id, self.core.clock.now());
         self.core.blobs.sync_dirty()?;
-        Ok(Frozen { id, gate, detached: DetachedCopy::of_bucket(&self.core, id)? })
+        Ok(Frozen { id, gate, detached: self.core.passthrough.copies_of_bucket(id)? })
     }
 
     /// A snapshot by name.
@@ -163,7 +163,7 @@ fn take(
     source.branch = dirty;
     super::bucket::move_to_branch(txn, core, bucket, &source);
     let mut tx = Tx::begin_on(txn, core, bucket, source, above.child(dirty)?);
-    DetachedCopy::part(detached, &mut tx)?;
+    tx.keep_blobs(detached)?;
     tx.finish()?;
     txn.put(key::by_name(tag::SNAPSHOT, name.as_str()), record.encode_to_vec());
     Ok((shown(&*txn, name.as_str(), &record)?, Outcome::Made))

@@ -124,7 +124,7 @@ impl Kernel {
     /// Waits until all notifications have arrived and been processed.
     pub(crate) fn settle(&self, test: &TestStore) {
         let id = test.store.bucket(&self.bucket).unwrap().id;
-        test.run(test.store.core.feeds.settle(id));
+        test.run(test.store.core.feeds.wait_for_mounts(id));
         test.store.core.meta.sync().wait().unwrap();
     }
 }

@@ -103,7 +103,7 @@ fn a_store_of_another_format_is_refused_and_not_touched() {
     let before = read();
     let lock = crate::disk::Disk::lock(&*super::test_store::real_disk(), &dir.path().join("lock")).unwrap();
     let options = crate::Options::new(dir.path());
-    let opened = crate::Store::open_on(meta.clone(), lock, options, crate::blob::Options::default());
+    let opened = crate::open::open_on(meta.clone(), lock, options, crate::blob::Options::default());
     assert!(matches!(opened, Err(Error::Unusable { why }) if why.contains("77")));
     assert_eq!(read(), before);
     write(header);

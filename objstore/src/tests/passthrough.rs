@@ -260,7 +260,7 @@ fn what_a_kernel_has_open_is_the_file_on_every_branch() {
         }
         world.begun.clear();
         // A blob stays as long as the background verification reads it.
-        while !world.test.store.core.verified.is_idle() {
+        while !world.test.store.core.passthrough.is_idle() {
             std::thread::sleep(Duration::from_millis(1));
         }
         world.test.audit_collected();
@@ -418,10 +418,10 @@ fn a_file_that_shares_its_blob_is_written_though_somebody_has_the_blob_open() {
     let folders = std::fs::read_dir(test.dir.path().join("content/blobs")).unwrap();
     let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
     let _open: Vec<File> = files.map(|file| File::open(file.unwrap().path()).unwrap()).collect();
-    let verified = &test.store.core.verified;
+    let passthrough = &test.store.core.passthrough;
     for _ in 0..2 {
         assert!(volume.back(ino, LEAST).unwrap().is_err());
-        while !verified.is_idle() {
+        while !passthrough.is_idle() {
             std::thread::sleep(Duration::from_millis(1));
         }
     }

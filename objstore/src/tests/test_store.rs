@@ -143,8 +143,8 @@ impl TestStore {
         let options = with(Options { disk: disk.clone(), ..Options::new(dir.path()) });
         let blobs = blob::Options { segment_bytes, ..blob::Options::default() };
         let store = match &meta {
-            Some(meta) => Store::open_on(meta.clone(), disk.lock(&dir.path().join("lock"))?, options, blobs)?,
-            None => Store::open(options)?,
+            Some(meta) => crate::open::open_on(meta.clone(), disk.lock(&dir.path().join("lock"))?, options, blobs)?,
+            None => crate::open(options)?,
         };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Ok(Self { store, faults, dir, runtime, meta, segment_bytes })

@@ -9,11 +9,14 @@
 //! - A mount that looks up `a` finds the directory `a/` before the file `a`.
 //! - Every change runs inside one transaction, through [`Tx`]: a crash leaves all of it or nothing.
 
+mod content_refs;
 mod cursor;
 mod edit;
+mod extents;
 mod flags;
 mod hidden;
 mod in_place;
+mod kept_blob;
 mod length;
 mod links;
 mod list;
@@ -28,6 +31,7 @@ mod path;
 mod read;
 mod rename;
 mod s3;
+mod share;
 mod shown;
 mod sweep;
 mod tally;
@@ -44,6 +48,7 @@ pub(crate) use list::{common_prefix, list_keys};
 pub(crate) use lock::protection;
 pub(crate) use orphans::collect as collect_orphan;
 pub(crate) use read::{Tree, counts_bytes};
+pub(crate) use share::SharedContent;
 pub(crate) use sweep::sweep;
 pub(crate) use tally::{Tally, tally};
 pub(crate) use tx::{Tx, exceeded};

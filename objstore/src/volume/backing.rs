@@ -14,12 +14,12 @@ use super::flags::Touching;
 use super::in_place::InPlaceBlob;
 use super::session::Volume;
 use crate::blob::BlobId;
-use crate::content::{blob_record, is_valid, mark_mapped_writable};
+use crate::blob_records::blob_record;
 use crate::disk::File;
 use crate::error::{Error, Result};
 use crate::meta::Durability;
+use crate::passthrough::{Released, WholeBlob, mark_mapped_writable};
 use crate::record::inode::{Content, Inode, InodeKind};
-use crate::state::{Added, Duplicate, Released};
 use crate::tree::Tree;
 
 /// A file open by passthrough, until [`Volume::release_backing`].
@@ -43,14 +43,6 @@ pub enum Unfit {
     Now,
 }
 
-/// A blob that holds all of a file's content.
-struct Whole {
-    blob: BlobId,
-    size: u64,
-    /// Whether this session's branch may truncate it.
-    own: bool,
-}
-
 impl Volume {
     /// Opens a file of at least `least` bytes by passthrough, if that is correct now.
     pub fn back(&self, ino: u64, least: u64) -> Result<Result<Backing, Unfit>> {
@@ -62,22 +54,8 @@ impl Volume {
             Ok(whole) => whole,
             Err(unfit) => return Ok(Err(unfit)),
         };
-        let file = core.blobs.file(whole.blob)?;
-        if !self.fits(&*file, &whole)? {
-            return Ok(Err(Unfit::Now));
-        }
-        let added = core.passthrough.add(owner, whole.blob, &file, self.0.mount);
-        // References are checked after the registration: an operation that adds one from now on finds the blob backed.
-        let sole = || blob_record(&*core.meta.snapshot(), whole.blob.0).is_ok_and(|record| record.refs == 1);
-        match added {
-            Added::Known => Ok(Ok(Backing { file })),
-            Added::New if sole() => Ok(Ok(Backing { file })),
-            Added::New => {
-                core.passthrough.withdraw(owner);
-                Ok(Err(Unfit::Now))
-            }
-            Added::Refused => Ok(Err(Unfit::Now)),
-        }
+        let opened = core.passthrough.open(owner, self.0.mount, &whole)?;
+        Ok(opened.map(|file| Backing { file }).ok_or(Unfit::Now))
     }
 
     /// Registers a file that an earlier process opened by passthrough, whatever the usual conditions.
@@ -90,17 +68,12 @@ impl Volume {
             return Err(Error::corrupt(format!("inode {ino}"), "a blob, since a program has it open", "none"));
         };
         let blob = BlobId(content.id);
-        let file = core.blobs.file(blob)?;
-        if core.passthrough.add((self.0.bucket, ino), blob, &file, self.0.mount) == Added::Refused {
-            return Err(Error::Busy { what: format!("blob {blob}, which another file has,") });
-        }
-        // The earlier process may have died between truncating the file and truncating the blob.
         let own = content.in_place && !self.0.read_only;
-        self.fits(&*file, &Whole { blob, size: inode.size, own }).map(|_| ())
+        core.passthrough.reopen((self.0.bucket, ino), self.0.mount, &WholeBlob { blob, size: inode.size, own })
     }
 
     /// The blob that holds all of the file's content, if it may be read directly.
-    fn whole(&self, ino: u64, least: u64) -> Result<Result<Whole, Unfit>> {
+    fn whole(&self, ino: u64, least: u64) -> Result<Result<WholeBlob, Unfit>> {
         let core = &self.0.core;
         let (snapshot, ancestry) = self.0.now()?;
         let (branch, inode) = Tree { read: &*snapshot, ancestry: &ancestry }.dirty_inode(ino)?;
@@ -114,29 +87,13 @@ impl Volume {
             return Ok(Err(Unfit::Now));
         }
         let record = blob_record(&*snapshot, content.id)?;
-        let verified = || record.length == size && is_valid(core, content.id);
+        let verified = || record.length == size && core.passthrough.is_verified(content.id);
         if record.packed.is_some() || (record.sums && !verified()) {
             return Ok(Err(Unfit::Now));
         }
         // Writers maintain the length of a dirty file's blob.
         let own = content.in_place && branch == ancestry.branch() && !self.0.read_only && dirty.is_none();
-        Ok(Ok(Whole { blob: BlobId(content.id), size, own }))
-    }
-
-    /// Makes the blob as long as the file. Returns whether it is. A crash may have left bytes past the end, and a file
-    /// that was extended has a hole there.
-    fn fits(&self, file: &dyn File, whole: &Whole) -> Result<bool> {
-        let length = file.len()?;
-        if length == whole.size {
-            return Ok(true);
-        }
-        if whole.size < length && !whole.own {
-            return Ok(false);
-        }
-        self.0.core.writable()?;
-        file.set_len(whole.size)?;
-        self.0.core.blobs.mark_dirty(whole.blob);
-        Ok(true)
+        Ok(Ok(WholeBlob { blob: BlobId(content.id), size, own }))
     }
 
     /// Records that this mount's kernel has closed all passthrough handles of a file.
@@ -181,10 +138,8 @@ impl Volume {
     /// before a byte of the blob changes. The caller holds the bucket's gate shared and the inode's lock exclusively.
     pub(super) fn keep_blob(&self, ino: u64, blob: BlobId) -> Result<(Inode, InPlaceBlob)> {
         let core = &self.0.core;
-        let file = core.blobs.file(blob)?;
-        let copy = Duplicate::of(&core.blobs, &*file, file.len()?)?;
-        let kept = self.change_with(Durability::Synced, move |tx| tx.keep_blob(ino, blob, copy));
-        let (inode, copied) = kept?;
+        let (file, detached) = core.passthrough.copy_of(ino, blob)?;
+        let (inode, copied) = self.change_with(Durability::Synced, move |tx| tx.keep_blob(detached))?;
         if let Some(copy) = copied {
             core.readers.redirect(blob, copy);
         }

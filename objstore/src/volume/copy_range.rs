@@ -17,7 +17,7 @@ use super::flags::Touching;
 use super::session::Volume;
 use super::write::wrote;
 use crate::blob::BlobId;
-use crate::content::{blob_record, bring_to_disk, is_valid};
+use crate::content::{blob_record, bring_to_disk};
 use crate::disk::File;
 use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Content, Inode, InodeKind};
@@ -185,7 +185,7 @@ impl Volume {
         let (_, inode) = Tree { read: &*snapshot, ancestry: &ancestry }.dirty_inode(ino)?;
         let Some(Content::Blob(content)) = inode.content else { return Ok(None) };
         let record = blob_record(&*snapshot, content.id)?;
-        if record.packed.is_some() || (record.sums && !is_valid(core, content.id)) {
+        if record.packed.is_some() || (record.sums && !core.passthrough.is_verified(content.id)) {
             return Ok(None);
         }
         core.blobs.file(BlobId(content.id)).map(Some)

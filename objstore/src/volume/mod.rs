@@ -38,8 +38,8 @@ mod xattr;
 pub use backing::{Backing, Unfit};
 
 pub use crate::feed::Feed;
+pub use crate::passthrough::Released;
 pub use crate::session_id::SessionId;
-pub use crate::state::Released;
 pub use acl::WhichAcl;
 pub use copy_range::Spot;
 pub(crate) use persistent::{forget as forget_session, forget_owed};

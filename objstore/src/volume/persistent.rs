@@ -42,7 +42,7 @@ impl Store {
     /// Waits until all mounts have applied their invalidations so far, for a server that has just taken over mounts
     /// with undelivered ones. Waits at most two seconds, because a mount may not answer.
     pub async fn mounts_told(&self) {
-        self.core.feeds.settle_all().await;
+        self.core.feeds.wait_for_all().await;
     }
 
     /// Ends a session that was to continue and that no volume serves, because its mount is gone.

@@ -14,7 +14,6 @@
 use super::flags::Touching;
 use super::replay::Outcome;
 use super::session::{Session, Volume};
-use crate::content::Prepared;
 use crate::error::{Error, Posix, Result};
 use crate::record::bucket::VersioningState;
 use crate::record::inode::{Inode, InodeKind};
@@ -154,7 +153,10 @@ impl Volume {
             return Ok(());
         }
         self.refuse_fixed(ino, what)?;
-        let _copies = self.reading(|tree| Prepared::of(core, tree, ino, &tree.dirty_inode(ino)?.1))?;
+        let _copies = self.reading(|tree| {
+            let (_, inode) = tree.dirty_inode(ino)?;
+            core.passthrough.prepare(|| tree.blobs_of(ino, &inode))
+        })?;
         let begin = move |tx: &mut Tx<'_>| {
             tx.flush_final(ino)?;
             tx.begin_version(ino)?;

@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_name_that_reads_like_something_else_gets_nothing_from_a_policy_and_is_spared_nothing() {
         let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(Options::new(dir.path())).unwrap();
+        let store = objstore::open(Options::new(dir.path())).unwrap();
         let bucket: BucketName = "some".parse().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let request = CreateBucket {

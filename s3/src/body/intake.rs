@@ -304,7 +304,7 @@ mod tests {
     async fn an_open_body_ends_with_its_stream_and_has_to_be_in_its_range() {
         let dir = tempfile::tempdir().unwrap();
         let options = objstore::store::Options::new(dir.path());
-        let store = tokio::task::spawn_blocking(|| Store::open(options)).await.unwrap().unwrap();
+        let store = tokio::task::spawn_blocking(|| objstore::open(options)).await.unwrap().unwrap();
         for len in [0usize, 1, 200_000, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 2 << 20] {
             let content = vec![7u8; len];
             let range = |range: RangeInclusive<u64>| {
@@ -343,7 +343,7 @@ mod tests {
     async fn blocks_are_full_but_for_the_last_and_hold_all_bytes() {
         let dir = tempfile::tempdir().unwrap();
         let options = objstore::store::Options::new(dir.path());
-        let store = tokio::task::spawn_blocking(|| Store::open(options)).await.unwrap().unwrap();
+        let store = tokio::task::spawn_blocking(|| objstore::open(options)).await.unwrap().unwrap();
         let content: Vec<u8> = (0..3_000_000u32).map(|at| (at % 251) as u8).collect();
         let pieces = content.chunks(300_000).map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
         let mut source = source(pieces, content.len() as u64);

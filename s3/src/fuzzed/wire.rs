@@ -38,7 +38,7 @@ impl Endpoint {
     #[must_use]
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a folder");
-        let store = Store::open(Options::new(dir.path())).expect("a store");
+        let store = objstore::open(Options::new(dir.path())).expect("a store");
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.expect("a runtime");
         runtime.block_on(fill(&store)).expect("a bucket");

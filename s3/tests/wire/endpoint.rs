@@ -70,7 +70,7 @@ impl Endpoint {
         let root = Key { id: "ROOTKEY".into(), secret: "root-secret".into() };
         let mut options = Options::new(dir.path());
         options.root_key = Some((root.id.clone(), Secret::new(root.secret.clone())));
-        let store = Store::open(options).unwrap();
+        let store = objstore::open(options).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .max_blocking_threads(BLOCKING_THREADS)

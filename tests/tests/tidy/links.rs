@@ -146,7 +146,7 @@ fn targets(line: &str) -> Vec<String> {
 }
 
 /// The code spans of a line.
-fn spans(line: &str) -> impl Iterator<Item = &str> {
+pub fn spans(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 

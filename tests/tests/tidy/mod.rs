@@ -1,9 +1,12 @@
 //! Repository checks beyond linters. Every finding names a file, a line and what to do.
 
 mod arrows;
+mod blocks;
 mod code;
 mod commands;
 mod links;
+mod methods;
+mod names;
 mod promises;
 mod sources;
 mod strata;
@@ -79,6 +82,16 @@ fn private_words_become_fewer() {
 fn modules_lie_in_strata() {
     expect_none(&strata::beyond_ceilings(&tree::files()));
     expect_none(&strata::against_named_order(&tree::files()));
+}
+
+#[test]
+fn methods_of_a_type_stand_in_two_folders() {
+    expect_none(&methods::beyond_ceiling(&tree::files()));
+}
+
+#[test]
+fn pages_name_what_the_code_has() {
+    expect_none(&names::missing(&tree::files()));
 }
 
 #[test]

@@ -5,11 +5,13 @@
 //! may use only those named after it.
 //!
 //! A module is a file or folder right below `src/`. An arrow goes from a module to another that its product code names
-//! by `crate::…` or `super::…`; names that the crate's root hands on count as the module that they come from.
+//! by `crate::…` or `super::…`; names that the crate's root hands on count as the module that they come from. A module
+//! that calls a method names the module that adds it to another's type, if the crate has one method of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use super::blocks::{Kind, blocks};
 use super::code::{Product, Token, closing, product};
 use super::tree::{File, Finding};
 
@@ -24,8 +26,8 @@ const fn ceiling(name: &'static str, cycle: usize, arrows: usize) -> Ceiling {
     Ceiling { name, cycle, arrows }
 }
 
-/// The crates which still have cycles; every other crate has none.
-const CEILINGS: [Ceiling; 1] = [ceiling("objstore/disk", 2, 2)];
+/// The crates which still have cycles: none.
+const CEILINGS: [Ceiling; 0] = [];
 
 /// The crates whose cycles are larger than their ceiling, each with the arrows inside cycles.
 pub fn beyond_ceilings(files: &[File]) -> Vec<Finding> {
@@ -163,7 +165,40 @@ fn graph<'a>(name: &str, files: &'a [File]) -> Graph<'a> {
             }
         }
     }
+    let added = added_methods(&sources);
+    for source in &sources {
+        let Some(from) = source.module.first() else { continue };
+        for call in source.product.tokens.windows(3).filter(|call| call[0].text == "." && call[2].text == "(") {
+            if let Some(to) = added.get(call[1].text).filter(|to| *to != from) {
+                graph.arrows.entry((from, to)).or_insert((source.file, call[1].line));
+            }
+        }
+    }
     graph
+}
+
+/// Methods that a module adds to the type of another, each with that module; not those whose name the crate has twice.
+fn added_methods<'a>(sources: &[Source<'a>]) -> BTreeMap<&'a str, &'a str> {
+    let (mut homes, mut methods): (BTreeMap<_, BTreeSet<_>>, BTreeMap<_, Vec<_>>) = Default::default();
+    for source in sources {
+        let Some(module) = source.module.first() else { continue };
+        for block in blocks(&source.product.tokens) {
+            if block.kind == Kind::Definition {
+                homes.entry(block.name).or_default().insert(*module);
+            }
+            for member in block.members {
+                methods.entry(member).or_default().push((block.kind, block.name, *module));
+            }
+        }
+    }
+    let added = methods.into_iter().filter_map(|(method, places)| match places[..] {
+        [(Kind::Methods, name, module)] => {
+            let is_foreign = homes.get(name).is_some_and(|homes| !homes.contains(module));
+            is_foreign.then_some((method, module))
+        }
+        _ => None,
+    });
+    added.collect()
 }
 
 /// The product code of a crate; programs of their own (`src/bin/`) have modules of their own.
@@ -298,6 +333,18 @@ mod tests {
         let found: Vec<_> =
             against_named_order(&files).into_iter().map(|finding| (finding.path, finding.line)).collect();
         assert_eq!(found, [("k/src/lib.rs".to_owned(), 1), ("k/src/d.rs".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_call_of_a_method_that_another_module_adds_is_an_arrow() {
+        let texts = |call: &str| {
+            let a = format!("pub struct A; impl A {{ fn f(&self) {{ self.{call}() }} fn own(&self) {{}} }}");
+            let b = "use crate::a::A; impl A { fn added(&self) {} fn twice(&self) {} }";
+            let c = "use crate::a::A; struct C; impl C { fn twice(&self) {} }";
+            measured(&[("a.rs", &a), ("b.rs", b), ("c.rs", c)])
+        };
+        assert_eq!(texts("added"), (2, ["a>b", "b>a"].map(str::to_owned).to_vec()));
+        assert_eq!((texts("own").0, texts("twice").0), (1, 1), "it may be the method of another type");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::part::{check_number, put};
 use super::stored_checksums;
-use crate::content::{Reader, Staged};
+use crate::content::{Reader, Staged, share_range};
 use crate::error::{Error, Result};
 use crate::meta::Durability;
 use crate::record::inode::Content;
@@ -60,7 +60,7 @@ impl Store {
         let written = self.core.meta.write(Durability::Synced, move |txn| {
             let unchanged = Condition { if_match: Some(seen.into()), ..Condition::default() };
             let named = (&source_key, source_version.as_deref());
-            let share = |tx: &mut Tx<'_>, ino| tx.share_range(ino, offset, length);
+            let share = |tx: &mut Tx<'_>, ino| share_range(tx, ino, offset, length);
             let pieces = shared_object(txn, &core, source, &source_bucket, named, &unchanged, share);
             let pieces = pieces.map_err(changed)?;
             let mut tx = Tx::begin(txn, &core, &upload.bucket, 0)?;

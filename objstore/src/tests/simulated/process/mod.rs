@@ -132,7 +132,7 @@ impl Process {
             ..Options::new(dir())
         };
         let blobs = blob::Options { segment_bytes: SEGMENT_BYTES, helpers: Helpers::Callers, ..machine.blobs };
-        let store = Store::open_alone(meta, lock, options, blobs)?;
+        let store = crate::open::open_alone(meta, lock, options, blobs)?;
         let (volumes, past) = (BTreeMap::new(), VecDeque::new());
         Ok(Self { machine, disk, store, volumes, past, second: false, served: Served::default() })
     }

@@ -7,15 +7,13 @@
 
 use prost::Message;
 
-use super::staged::{Body, Staged};
 use crate::blob::BlobId;
 use crate::error::{Error, Result};
 use crate::meta::{Read, Txn};
-use crate::record::blob::{Blob, PackedAt, SUMS_PER_RECORD, Segment, Sums, Trash};
+use crate::record::blob::{Blob, PackedAt, SUMS_PER_RECORD, Segment, Trash};
 use crate::record::decode;
-use crate::record::inode::{BlobContent, Content, ExtentContent, Inode};
 use crate::record::key::{self, tag};
-use crate::tree::Tx;
+use crate::scan::all;
 
 /// The record of a referenced blob.
 pub(crate) fn blob(read: &dyn Read, id: u64) -> Result<Blob> {
@@ -25,7 +23,8 @@ pub(crate) fn blob(read: &dyn Read, id: u64) -> Result<Blob> {
     decode("a blob", &value)
 }
 
-pub(super) fn put_blob(txn: &mut dyn Txn, id: u64, blob: &Blob) {
+/// Writes the record of a blob.
+pub(crate) fn put_blob(txn: &mut dyn Txn, id: u64, blob: &Blob) {
     txn.put(key::by_id(tag::BLOB, id), blob.encode_to_vec());
 }
 
@@ -62,6 +61,18 @@ pub(crate) fn drop_sums(txn: &mut dyn Txn, id: u64, record: &Blob) {
     }
 }
 
+/// Gives a copy of a blob the checksums of the original, whose record this is.
+pub(crate) fn copy_sums(txn: &mut dyn Txn, blob: BlobId, copy: BlobId, record: &Blob) -> Result<()> {
+    if !record.sums {
+        return Ok(());
+    }
+    for pair in all(&*txn, &key::sums_of(blob.0))? {
+        let index = pair.key.last_chunk::<4>().map_or(0, |index| u32::from_be_bytes(*index));
+        txn.put(key::sums(copy.0, index), pair.value.to_vec());
+    }
+    Ok(())
+}
+
 /// Records that a blob has no checksums any more, because it is about to change in place.
 pub(crate) fn forget_sums(txn: &mut dyn Txn, id: u64, record: &Blob) {
     put_blob(txn, id, &Blob { sums: false, length: 0, ..*record });
@@ -80,7 +91,7 @@ fn discard(txn: &mut dyn Txn, id: u64) -> Result<()> {
 }
 
 /// Adds to or subtracts from the bytes of a segment.
-fn count_segment(txn: &mut dyn Txn, at: PackedAt, bytes: i64) -> Result<()> {
+pub(crate) fn count_segment(txn: &mut dyn Txn, at: PackedAt, bytes: i64) -> Result<()> {
     let segment_key = key::by_id(tag::SEGMENT, at.segment);
     let mut segment: Segment =
         txn.get(&segment_key)?.map_or(Ok(Segment::default()), |value| decode("a segment", &value))?;
@@ -100,72 +111,7 @@ pub(crate) fn move_packed(txn: &mut dyn Txn, id: u64, record: &Blob, to: PackedA
     Ok(())
 }
 
-/// Takes staged content into the transaction, with one reference; `None` for empty content.
-pub(crate) fn take_staged(txn: &mut dyn Txn, staged: Staged) -> Result<Option<Content>> {
-    let Staged { length, body, cleanup, guard } = staged;
-    let content = match body {
-        Body::Inline(data) if data.is_empty() => None,
-        Body::Inline(data) => Some(Content::Inline(data)),
-        Body::Packed(id, at) => {
-            put_blob(txn, id.0, &Blob { refs: 1, length, packed: Some(at), sums: false });
-            count_segment(txn, at, i64::try_from(length).unwrap_or(i64::MAX))?;
-            Some(Content::Blob(BlobContent { id: id.0, in_place: false }))
-        }
-        Body::File(id, sums) => {
-            put_blob(txn, id.0, &Blob { refs: 1, length, packed: None, sums: true });
-            for (index, block) in (0..).zip(sums.chunks(SUMS_PER_RECORD)) {
-                txn.put(key::sums(id.0, index), Sums { crc: block.to_vec() }.encode_to_vec());
-            }
-            Some(Content::Blob(BlobContent { id: id.0, in_place: false }))
-        }
-    };
-    if let Some(cleanup) = cleanup {
-        cleanup.keep_after(txn);
-    }
-    if let Some(guard) = guard {
-        txn.after_commit(Box::new(move || drop(guard)));
-    }
-    Ok(content)
-}
-
 /// Adds the record of a new in-place blob.
 pub(crate) fn add_in_place(txn: &mut dyn Txn, id: BlobId) {
     put_blob(txn, id.0, &Blob { refs: 1, length: 0, packed: None, sums: false });
-}
-
-impl Tx<'_> {
-    /// For a version inherited from an ancestor: refers to the ancestor's content without an in-place blob.
-    pub fn adopt_content(&mut self, inode: &mut Inode) -> Result<()> {
-        match &mut inode.content {
-            Some(Content::Blob(content)) => {
-                content.in_place = false;
-                retain(self.txn, content.id)
-            }
-            Some(Content::Extents(content)) => {
-                content.in_place = None;
-                Ok(())
-            }
-            Some(Content::Inline(_)) | None => Ok(()),
-        }
-    }
-
-    /// Replaces an inode's content; `content` carries its reference already.
-    pub fn replace_content(&mut self, ino: u64, inode: &mut Inode, content: Option<Content>, size: u64) -> Result<()> {
-        self.drop_content(ino, inode, true)?;
-        inode.content = content;
-        self.resize(inode, size);
-        Ok(())
-    }
-
-    /// Drops an inode's references. `owned`: the inode is this branch's own version.
-    pub fn drop_content(&mut self, ino: u64, inode: &Inode, owned: bool) -> Result<()> {
-        if let Some(Content::Extents(_)) = &inode.content {
-            self.cut_extents(ino, 0, u64::MAX)?;
-        }
-        match &inode.content {
-            Some(Content::Blob(content)) if owned => release(self.txn, content.id),
-            Some(Content::Extents(ExtentContent { in_place: Some(in_place) })) if owned => release(self.txn, *in_place),
-            _ => Ok(()),
-        }
-    }
 }

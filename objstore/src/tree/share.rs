@@ -2,21 +2,20 @@
 //!
 //! - The source gives up its in-place blob, so that content with other references is never changed in place. The
 //!   bucket's gate is held exclusively until that is committed.
-//! - A blob open by passthrough stays the file's own: others refer to a copy, made before the transaction (`Prepared`).
+//! - A blob open by passthrough stays the file's own: others refer to a copy, made before the transaction.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
+use super::Tx;
 use super::extents::Placed;
-use super::plan::{Piece, Plan};
-use super::refs::{blob as blob_record, put_blob, release, retain};
 use crate::blob::BlobId;
+use crate::blob_records::{blob_record, copy_sums, put_blob, release, retain};
 use crate::error::{Error, Result};
+use crate::passthrough::Reference;
 use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
-use crate::state::Reference;
-use crate::tree::Tx;
 
 /// Content of a source, to be referred to by others in the same transaction.
 pub(crate) enum SharedContent {
@@ -69,7 +68,7 @@ impl Tx<'_> {
             Reference::Copy(copy) => {
                 let record = blob_record(&*self.txn, blob)?;
                 let copy = copy.name(self.txn);
-                self.copy_sums(BlobId(blob), copy, &record)?;
+                copy_sums(self.txn, BlobId(blob), copy, &record)?;
                 put_blob(self.txn, copy.0, &Blob { refs: 0, ..record });
                 Some(copy.0)
             }
@@ -114,26 +113,24 @@ impl Tx<'_> {
         }
     }
 
-    /// The pieces of a part that is a range of an inode, each with its reference.
-    pub fn share_range(&mut self, ino: u64, offset: u64, length: u64) -> Result<Vec<Extent>> {
+    /// Makes ranges of an inode's blobs safe to refer to, and returns them, each with its reference. Blob zero stands
+    /// for zeros.
+    pub fn share_pieces(&mut self, ino: u64, pieces: Vec<Extent>) -> Result<Vec<Extent>> {
         let (branch, mut inode) = self.tree().dirty_inode(ino)?;
-        let plan = Plan::of(self.tree(), ino, &inode, offset, length)?;
-        let (mut pieces, mut copies) = (Vec::new(), Copies::default());
-        for piece in plan.0 {
-            match piece {
-                Piece::Zeros(length) => pieces.push(Extent { blob: 0, blob_offset: 0, length }),
-                Piece::Blob { id, offset, length, .. } => {
-                    let id = self.lent(&mut copies, id)?;
-                    retain(self.txn, id)?;
-                    pieces.push(Extent { blob: id, blob_offset: offset, length });
-                }
-                Piece::Bytes(_) => return Err(Error::Busy { what: "the object, which is being written,".into() }),
+        let (mut shared, mut copies) = (Vec::with_capacity(pieces.len()), Copies::default());
+        for piece in pieces {
+            if piece.blob == 0 {
+                shared.push(piece);
+                continue;
             }
+            let blob = self.lent(&mut copies, piece.blob)?;
+            retain(self.txn, blob)?;
+            shared.push(Extent { blob, ..piece });
         }
         if branch == self.branch() {
             self.give_up_in_place(ino, &mut inode, &copies)?;
         }
-        Ok(pieces)
+        Ok(shared)
     }
 }
 

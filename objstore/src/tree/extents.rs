@@ -5,13 +5,13 @@
 
 use prost::Message;
 
-use super::refs::{release, retain};
+use super::{Tree, Tx};
+use crate::blob_records::{release, retain};
 use crate::branch::Seen;
 use crate::error::{Error, Result};
 use crate::record::decode;
-use crate::record::inode::Extent;
+use crate::record::inode::{Content, Extent, Inode};
 use crate::record::key::{self, Branch};
-use crate::tree::{Tree, Tx};
 
 /// An extent at its position in the file.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +67,21 @@ impl Tree<'_> {
     pub fn held_in_extents(&self, ino: u64, start: u64, end: u64) -> Result<u64> {
         let held = |placed: &Placed| placed.end().min(end).saturating_sub(placed.offset.max(start));
         Ok(self.extents(ino, start, end)?.iter().map(held).sum())
+    }
+
+    /// The blobs of an inode's content, without an in-place blob that no extent shows.
+    pub fn blobs_of(&self, ino: u64, inode: &Inode) -> Result<Vec<u64>> {
+        match &inode.content {
+            Some(Content::Blob(content)) => Ok(vec![content.id]),
+            Some(Content::Extents(_)) => {
+                let shown = self.extents(ino, 0, u64::MAX)?;
+                let mut blobs: Vec<u64> = shown.iter().map(|placed| placed.extent.blob).collect();
+                blobs.sort_unstable();
+                blobs.dedup();
+                Ok(blobs)
+            }
+            Some(Content::Inline(_)) | None => Ok(Vec::new()),
+        }
     }
 
     /// The last extent that begins before `offset`.

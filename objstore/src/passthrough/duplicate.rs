@@ -4,11 +4,11 @@
 //! - It is on disk before anything refers to it. A dropped copy is removed; a crash leaves a file that opening the
 //!   store collects.
 
-use super::cleanup::Cleanup;
 use crate::blob::{BlobId, Blobs};
 use crate::disk::{File, data_runs};
 use crate::error::Result;
 use crate::meta::Txn;
+use crate::state::Cleanup;
 
 /// Bytes copied at a time.
 const STEP: usize = 1 << 20;

@@ -1,24 +1,20 @@
-//! Files opened by passthrough: a kernel reads their blobs itself, and may write one through a shared mapping.
+//! The table of files that are open by passthrough, and of what keeps a blob from being opened.
 //!
 //! - While a file is *backed* (open by passthrough), its content stays in its blob, and the blob is exactly as long as
-//!   the file. Before the content changes, every other view of the blob gets a copy of it (`part`); a copy by reference
-//!   refers to such a copy.
+//!   the file. Before the content changes, every other view of the blob gets a copy of it (`views`); a copy by reference
+//!   refers to such a copy (`copies`).
 //! - A blob is backed for one file of one bucket. Of two views of the same content, such as a bucket and its snapshot,
 //!   the second is read through the server.
 //! - A mapping outlives the handle that it was made from. So a file that no mount holds any more stays registered here
 //!   until the disk reports that no process has the blob open.
 //! - A blob that is getting another reference cannot become backed until that is committed.
-//! - A file that may be written through a mapping is *exposed*. That is recorded in the store, since the mapping may
-//!   also outlive this process. It stays until the writes were counted as a change (`content/mapped_writable.rs`), or its blob
-//!   is removed, after which no one else sees what a mapping writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
-use parking_lot::Mutex;
-
+use super::Passthrough;
 use super::duplicate::Duplicate;
 use crate::blob::BlobId;
 use crate::disk::File;
@@ -30,16 +26,9 @@ pub(crate) type Owner = (u64, u64);
 /// The most files examined in one sweep.
 const SWEEP: usize = 256;
 
-/// All files open by passthrough.
+/// The files and blobs, under one lock.
 #[derive(Default)]
-pub(crate) struct PassthroughFiles {
-    /// Their number: mostly zero, and then the table's lock is not taken.
-    count: AtomicUsize,
-    table: Mutex<Table>,
-}
-
-#[derive(Default)]
-struct Table {
+pub(super) struct Table {
     files: HashMap<Owner, PassthroughFile>,
     owners: HashMap<u64, Owner>,
     /// Blobs that are getting another reference, with counts.
@@ -80,7 +69,7 @@ pub enum Released {
 
 /// The result of registering a file for passthrough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Added {
+pub(super) enum Added {
     /// It was registered now.
     New,
     /// It was registered before.
@@ -91,7 +80,7 @@ pub(crate) enum Added {
 
 /// Prevents a blob from being opened by passthrough.
 pub(crate) struct Sharing {
-    passthrough: Arc<PassthroughFiles>,
+    passthrough: Arc<Passthrough>,
     blob: u64,
 }
 
@@ -125,7 +114,7 @@ impl Table {
     }
 
     /// Removes a file that only mappings held, if they are gone. An exposed one stays until its writes are counted.
-    fn settle(&mut self, owner: Owner) {
+    fn remove_unused(&mut self, owner: Owner) {
         let free = |passthrough: &PassthroughFile| passthrough.mapping_state.is_none() && passthrough.is_free();
         if self.files.get(&owner).is_some_and(free) {
             self.remove(owner);
@@ -133,12 +122,12 @@ impl Table {
     }
 }
 
-impl PassthroughFiles {
+impl Passthrough {
     /// Registers a file of a mount. For a new one the caller checks the references afterwards.
-    pub fn add(&self, owner: Owner, blob: BlobId, file: &Arc<dyn File>, mount: u64) -> Added {
+    pub(super) fn add(&self, owner: Owner, blob: BlobId, file: &Arc<dyn File>, mount: u64) -> Added {
         let mut table = self.table.lock();
         if let Some(other) = table.owners.get(&blob.0).copied().filter(|other| *other != owner) {
-            table.settle(other);
+            table.remove_unused(other);
         }
         let taken = table.owners.get(&blob.0).is_some_and(|other| *other != owner);
         let moved = table.files.get(&owner).is_some_and(|passthrough| passthrough.blob != blob);
@@ -156,7 +145,7 @@ impl PassthroughFiles {
     }
 
     /// Undoes a new registration whose file was not handed to the mount; other users of the open blob are unaffected.
-    pub fn withdraw(&self, owner: Owner) {
+    pub(super) fn withdraw(&self, owner: Owner) {
         let mut table = self.table.lock();
         table.remove(owner);
         self.count.store(table.files.len(), Ordering::Release);
@@ -175,7 +164,7 @@ impl PassthroughFiles {
     }
 
     /// Whether no file is registered.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.count.load(Ordering::Acquire) == 0
     }
 
@@ -184,7 +173,7 @@ impl PassthroughFiles {
         let mut table = self.table.lock();
         let Some(passthrough) = table.files.get_mut(&owner) else { return Released::Done };
         passthrough.mounts.retain(|other| *other != mount);
-        table.settle(owner);
+        table.remove_unused(owner);
         let left = table.files.get(&owner).is_some_and(|passthrough| passthrough.mounts.is_empty());
         self.count.store(table.files.len(), Ordering::Release);
         if left { Released::Mapped } else { Released::Done }
@@ -199,7 +188,7 @@ impl PassthroughFiles {
             if let Some(passthrough) = table.files.get_mut(&owner) {
                 passthrough.mounts.retain(|other| *other != mount);
             }
-            table.settle(owner);
+            table.remove_unused(owner);
         }
         self.count.store(table.files.len(), Ordering::Release);
     }
@@ -210,12 +199,12 @@ impl PassthroughFiles {
             return None;
         }
         let mut table = self.table.lock();
-        table.settle(owner);
+        table.remove_unused(owner);
         table.files.get(&owner).map(|passthrough| passthrough.blob)
     }
 
     /// Which of these blobs are open by passthrough, for any file.
-    pub fn passthrough_of(&self, blobs: impl Iterator<Item = u64>) -> Vec<u64> {
+    pub(super) fn passthrough_of(&self, blobs: impl Iterator<Item = u64>) -> Vec<u64> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -223,7 +212,7 @@ impl PassthroughFiles {
         let mut found = Vec::new();
         for blob in blobs {
             if let Some(owner) = table.owners.get(&blob).copied() {
-                table.settle(owner);
+                table.remove_unused(owner);
                 found.extend(table.owners.contains_key(&blob).then_some(blob));
             }
         }
@@ -237,7 +226,7 @@ impl PassthroughFiles {
             return Reference::Copy(copy);
         }
         if let Some(owner) = table.owners.get(&blob).copied() {
-            table.settle(owner);
+            table.remove_unused(owner);
         }
         if table.owners.contains_key(&blob) {
             return Reference::Missing;
@@ -247,12 +236,12 @@ impl PassthroughFiles {
     }
 
     /// Provides a copy for the next operation that refers to `blob`.
-    pub fn prepare(&self, blob: u64, copy: Duplicate) {
+    pub(super) fn provide(&self, blob: u64, copy: Duplicate) {
         self.table.lock().copies.insert(blob, copy);
     }
 
     /// Removes an unused copy.
-    pub fn unprepare(&self, blob: u64) {
+    pub(super) fn unprepare(&self, blob: u64) {
         let unused = self.table.lock().copies.remove(&blob);
         drop(unused);
     }
@@ -272,15 +261,20 @@ impl PassthroughFiles {
         table.files.get(&owner).filter(|passthrough| passthrough.mapping_state.is_some())?.file.modified().ok()
     }
 
+    /// The exposed files of a bucket.
+    pub fn mapped_writable_of(&self, bucket: u64) -> Vec<u64> {
+        self.exposed_of(bucket).into_iter().map(|(ino, ..)| ino).collect()
+    }
+
     /// The exposed files of a bucket, with their blobs.
-    pub fn mapped_writable_of(&self, bucket: u64) -> Vec<(u64, BlobId, Arc<dyn File>)> {
+    pub(super) fn exposed_of(&self, bucket: u64) -> Vec<(u64, BlobId, Arc<dyn File>)> {
         if self.is_empty() {
             return Vec::new();
         }
         let table = self.table.lock();
-        let mapped_writable =
+        let exposed =
             table.files.iter().filter(|((of, _), passthrough)| *of == bucket && passthrough.mapping_state.is_some());
-        mapped_writable.map(|((_, ino), passthrough)| (*ino, passthrough.blob, passthrough.file.clone())).collect()
+        exposed.map(|((_, ino), passthrough)| (*ino, passthrough.blob, passthrough.file.clone())).collect()
     }
 
     /// Marks a passthrough file as exposed. Returns whether it is new. `seen` is the blob's time of change as far as
@@ -294,7 +288,7 @@ impl PassthroughFiles {
     }
 
     /// The blob of an exposed file.
-    pub fn mapped_writable(&self, owner: Owner) -> Option<BlobId> {
+    pub(super) fn mapped_writable(&self, owner: Owner) -> Option<BlobId> {
         if self.is_empty() {
             return None;
         }
@@ -306,9 +300,8 @@ impl PassthroughFiles {
             .map(|passthrough| passthrough.blob)
     }
 
-    /// The time of writes through a mapping that were not reported before. They are synced here: otherwise the next
-    /// store into a mapping would not change the time.
-    pub fn written(&self, owner: Owner) -> Result<Option<SystemTime>> {
+    /// The time of writes through a mapping that were not reported before; their pages are written back already.
+    pub(super) fn changed(&self, owner: Owner) -> Result<Option<SystemTime>> {
         let mut table = self.table.lock();
         let Some(passthrough) = table.files.get_mut(&owner) else { return Ok(None) };
         let Some(before) = passthrough.mapping_state else { return Ok(None) };
@@ -318,7 +311,7 @@ impl PassthroughFiles {
     }
 
     /// Removes a file that no mount and no mapping has.
-    pub fn remove_free(&self, owner: Owner) {
+    pub(super) fn remove_free(&self, owner: Owner) {
         let mut table = self.table.lock();
         if table.files.get(&owner).is_some_and(PassthroughFile::is_free) {
             table.remove(owner);
@@ -327,14 +320,14 @@ impl PassthroughFiles {
     }
 
     /// Removes files that only mappings held; returns the exposed ones among them.
-    pub fn free_mapped_writable(&self) -> Vec<Owner> {
+    pub(super) fn free_mapped_writable(&self) -> Vec<Owner> {
         if self.is_empty() {
             return Vec::new();
         }
         let mut table = self.table.lock();
         let left = table.files.iter().filter(|(_, passthrough)| passthrough.mounts.is_empty());
         let left: Vec<Owner> = left.map(|(owner, _)| *owner).take(SWEEP).collect();
-        left.iter().for_each(|owner| table.settle(*owner));
+        left.iter().for_each(|owner| table.remove_unused(*owner));
         self.count.store(table.files.len(), Ordering::Release);
         let free = |owner: &Owner| table.files.get(owner).is_some_and(PassthroughFile::is_free);
         left.into_iter().filter(free).collect()
@@ -342,7 +335,7 @@ impl PassthroughFiles {
 
     /// Begins with exposed files that an earlier process left. Whether they were written since the last look is unknown,
     /// so they count as changed.
-    pub fn begin_with(&self, mapped_writable: impl IntoIterator<Item = (Owner, BlobId, Arc<dyn File>)>) {
+    pub(super) fn begin_with(&self, mapped_writable: impl IntoIterator<Item = (Owner, BlobId, Arc<dyn File>)>) {
         let mut table = self.table.lock();
         for (owner, blob, file) in mapped_writable {
             table.owners.insert(blob.0, owner);

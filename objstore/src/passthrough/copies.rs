@@ -1,0 +1,71 @@
+//! Copies of blobs that stay with the files that programs have open, made before the transaction that refers to them.
+//!
+//! - Between the copy and the transaction, the source can change only after it stops referring to the blob: then the
+//!   copy is discarded.
+
+use std::sync::Arc;
+
+use super::Passthrough;
+use super::duplicate::Duplicate;
+use crate::blob::BlobId;
+use crate::disk::File;
+use crate::error::Result;
+
+/// Copies of blobs that programs have open by passthrough, for a transaction that refers to an inode's content. Drop it
+/// after the transaction.
+pub(crate) struct Prepared {
+    passthrough: Arc<Passthrough>,
+    blobs: Vec<u64>,
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        for blob in &self.blobs {
+            self.passthrough.unprepare(*blob);
+        }
+    }
+}
+
+/// A copy of the blob of a file that is open by passthrough, for the other views of the file.
+pub(crate) struct DetachedCopy {
+    /// The inode that keeps the blob.
+    pub ino: u64,
+    /// The blob.
+    pub blob: BlobId,
+    /// The copy.
+    pub copy: Duplicate,
+}
+
+impl Passthrough {
+    /// Copies those of `blobs` that are open by passthrough, so that the next transaction can refer to their content.
+    /// `blobs` is not called while no file is open.
+    pub fn prepare(self: &Arc<Self>, blobs: impl FnOnce() -> Result<Vec<u64>>) -> Result<Prepared> {
+        let mut prepared = Prepared { passthrough: self.clone(), blobs: Vec::new() };
+        if self.is_empty() {
+            return Ok(prepared);
+        }
+        for blob in self.passthrough_of(blobs()?.into_iter()) {
+            let file = self.storage.blobs.file(BlobId(blob))?;
+            self.provide(blob, Duplicate::of(&self.storage.blobs, &*file, file.len()?)?);
+            prepared.blobs.push(blob);
+        }
+        Ok(prepared)
+    }
+
+    /// A copy of the blob of a file that is about to change in place, and the open blob.
+    pub fn copy_of(&self, ino: u64, blob: BlobId) -> Result<(Arc<dyn File>, DetachedCopy)> {
+        let file = self.storage.blobs.file(blob)?;
+        let copy = Duplicate::of(&self.storage.blobs, &*file, file.len()?)?;
+        Ok((file, DetachedCopy { ino, blob, copy }))
+    }
+
+    /// Copies of all blobs of a bucket that programs may write through a mapping, for an operation that is about to
+    /// share the bucket's content. The caller has locked the bucket's gate.
+    pub fn copies_of_bucket(&self, bucket: u64) -> Result<Vec<DetachedCopy>> {
+        let exposed = self.exposed_of(bucket).into_iter().map(|(ino, blob, file)| {
+            let copy = Duplicate::of(&self.storage.blobs, &*file, file.len()?)?;
+            Ok(DetachedCopy { ino, blob, copy })
+        });
+        exposed.collect()
+    }
+}
