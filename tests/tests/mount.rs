@@ -79,10 +79,10 @@ fn options_hide_permissions_and_caches() {
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"content");
     let before = read_calls(&server, &dir);
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"content");
-    assert!(read_calls(&server, &dir) > before, "each read comes to the server");
+    assert!(read_calls(&server, &dir) > before, "each read reaches the server");
     let device = std::fs::metadata(&dir).expect("there").dev();
     let file = format!("/sys/class/bdi/{}:{}/read_ahead_kb", rustix::fs::major(device), rustix::fs::minor(device));
-    assert_eq!(std::fs::read_to_string(file).expect("the kernel tells").trim(), "64");
+    assert_eq!(std::fs::read_to_string(file).expect("the kernel shows the setting").trim(), "64");
     json(&server, &["umount", path(&dir)]);
     json(&server, &["mount", "files", path(&dir), "-o", "noexec"]);
     std::fs::write(dir.join("program"), "#!/bin/sh\n").expect("a file");

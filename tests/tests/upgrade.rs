@@ -1,4 +1,4 @@
-//! `amphora upgrade`: what the new program takes over besides the mounts, and when it is refused.
+//! `amphora upgrade`: the state that the new program takes over besides the mounts, and refusals.
 
 use std::fs;
 use std::time::Duration;

@@ -31,7 +31,7 @@ fn commands_are_refused_with_what_to_do_and_change_nothing() {
         (&["bucket", "create", "docs-1"], 1, &["docs-1", "snapshot"]),
         (&["account", "create", "alice"], 1, &["alice", "exists"]),
         (&["snapshot", "create", "docs", "docs"], 1, &["docs"]),
-        // What is not there.
+        // Absent resources.
         (&["bucket", "show", "absent"], 1, &["absent", "not exist"]),
         (&["bucket", "set", "absent", "--no-quota"], 1, &["absent"]),
         (&["bucket", "delete", "absent"], 1, &["absent"]),
@@ -49,7 +49,7 @@ fn commands_are_refused_with_what_to_do_and_change_nothing() {
         (&["snapshot", "create", "absent", "snap"], 1, &["absent"]),
         (&["snapshot", "delete", "absent"], 1, &["absent"]),
         (&["volume", "show", "absent"], 1, &["absent"]),
-        // What must stay.
+        // Resources that cannot be deleted.
         (&["account", "delete", "root"], 1, &["root", "stays"]),
         // Paths.
         (&["mount", "docs", "/"], 1, &["/"]),

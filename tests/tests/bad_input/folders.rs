@@ -34,7 +34,7 @@ fn a_data_folder_of_another_user_is_refused() {
     assert_eq!(server.terminate().code(), Some(0));
     let data = server.home().data_dir();
     chown(&data, Some(65534), None).expect("given away");
-    let why = server.try_restart().expect_err("it is somebody else's");
+    let why = server.try_restart().expect_err("another user owns it");
     assert!(why.contains("belongs to user 65534") && why.contains("chown -R 0"), "{why}");
     chown(&data, Some(0), None).expect("taken back");
     server.restart();
@@ -62,7 +62,7 @@ fn what_is_no_file_in_the_place_of_one_is_refused_at_once() {
         }
         fs::rename(&aside, &file).expect("back");
     }
-    // This file is written again at each start, and is not read here.
+    // Each start rewrites this file, and none reads it.
     let root = data.join("root-credentials");
     fs::remove_file(&root).expect("there");
     put("a FIFO", &root);

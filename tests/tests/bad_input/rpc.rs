@@ -199,7 +199,7 @@ async fn calls_about_what_is_not_there_are_refused() {
         refused(id, node.node_get_volume_stats(stats).await, code, &[]);
         if !id.is_empty() {
             let delete = DeleteVolumeRequest { volume_id: id.into(), ..Default::default() };
-            controller.delete_volume(delete).await.expect("what is not there is deleted");
+            controller.delete_volume(delete).await.expect("deleting an absent volume succeeds");
         }
     }
     let elsewhere = ControllerPublishVolumeRequest {

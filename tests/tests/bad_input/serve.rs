@@ -97,23 +97,33 @@ fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
         Case::new("a TCP socket for CSI", 2, &["--csi-endpoint=tcp://127.0.0.1:1"], &["--csi-endpoint", "unix://"]),
         Case::new("a socket path too long", 2, &[&long], &["--cosi-endpoint", "107", "shorter"]),
         Case::new("a data folder too deep for its sockets", 2, &[&deep], &["107", "--admin-endpoint"]),
-        Case::new("one socket for two", 2, &["--csi-endpoint=/tmp/a", "--cosi-endpoint=/tmp/a"], &["--cosi-endpoint"]),
+        Case::new(
+            "one socket for two services",
+            2,
+            &["--csi-endpoint=/tmp/a", "--cosi-endpoint=/tmp/a"],
+            &["--cosi-endpoint"],
+        ),
         Case::new("a region of two words", 2, &["--region=us east"], &["--region", "lower-case"]),
         Case::new("an endpoint that is no URL", 2, &["--s3-endpoint-url=s3.example"], &["http://"]),
         Case::new("a driver name CSI forbids", 2, &["--csi-driver-name=a b"], &["--csi-driver-name"]),
         Case::new("a node name CSI forbids", 2, &["--node-id="], &["--node-id"]),
-        Case::new("a log format that is none", 2, &["--log-format=xml"], &["--log-format", "json"]),
-        Case::new("a log filter that is none", 2, &["--log-level=shout=loud"], &["--log-level"]),
-        Case::new("a config file that is not there", 2, &["--config=/nonexistent/a.toml"], &["/nonexistent/a.toml"]),
+        Case::new("an unknown log format", 2, &["--log-format=xml"], &["--log-format", "json"]),
+        Case::new("an invalid log filter", 2, &["--log-level=shout=loud"], &["--log-level"]),
+        Case::new("a missing config file", 2, &["--config=/nonexistent/a.toml"], &["/nonexistent/a.toml"]),
         Case::new("a certificate without its key", 2, &["--tls-cert=a"], &["--tls-cert", "--tls-key", "both"]),
         Case::new("a key without its certificate", 2, &["--tls-key=a"], &["--tls-cert", "--tls-key", "both"]),
         Case::new("a domain with a port", 2, &["--s3-domain=s3.example:9000"], &["--s3-domain", "DNS name"]),
         Case::new("a domain that is an address", 2, &["--s3-domain=a.b,127.0.0.1"], &["--s3-domain", "127.0.0.1"]),
         Case::new("no connections", 2, &["--s3-max-connections=0"], &["--s3-max-connections", "whole number"]),
-        Case::new("half a truth", 2, &["--s3-block-public-access=yes"], &["--s3-block-public-access", "true"]),
+        Case::new(
+            "a boolean that is neither true nor false",
+            2,
+            &["--s3-block-public-access=yes"],
+            &["--s3-block-public-access", "true"],
+        ),
         Case::new("a day without a unit", 2, &["--lifecycle-day=24"], &["--lifecycle-day", "24h"]),
         Case::new("a bad variable", 2, &[], &["AMPHORA_REGION", "A B"]).env("AMPHORA_REGION", "A B"),
-        Case::new("half a root key", 2, &[], &["AMPHORA_ROOT_SECRET_ACCESS_KEY", "both"])
+        Case::new("a root key id without its secret", 2, &[], &["AMPHORA_ROOT_SECRET_ACCESS_KEY", "both"])
             .env("AMPHORA_ROOT_ACCESS_KEY_ID", "AKEXAMPLE"),
         Case::new("a root secret too short", 2, &[], &["AMPHORA_ROOT_SECRET_ACCESS_KEY", "8 to 128"])
             .env("AMPHORA_ROOT_ACCESS_KEY_ID", "AKEXAMPLE")
@@ -205,7 +215,7 @@ fn what_is_in_use_stays_with_its_owner() {
     Case::new("a file where a socket should be", 1, &[&arg], &["--csi-endpoint", "not a socket"]).refused(&home);
     assert_eq!(fs::read(&file).expect("there"), b"mine");
 
-    assert_eq!(cli::listings(&server), before, "the server that was there goes on");
+    assert_eq!(cli::listings(&server), before, "the running server continues");
 }
 
 #[test]

@@ -32,7 +32,7 @@ async fn damage_is_found_quarantined_and_resolved_by_a_delete() {
     let (status, repaired) = printed(&server, &["check", &dir, "--repair"]);
     assert_eq!((status, count(&repaired["problems"]), count(&repaired["quarantined"])), (Some(1), 0, 1), "{repaired}");
     let (_, again) = printed(&server, &["check", &dir, "--repair"]);
-    assert_eq!(count(&again["repaired"]), 0, "no step that is not needed: {again}");
+    assert_eq!(count(&again["repaired"]), 0, "a second repair finds nothing to do: {again}");
 
     server.restart();
     let client = root_client(&server);
@@ -45,8 +45,8 @@ async fn damage_is_found_quarantined_and_resolved_by_a_delete() {
         Ok(object) => object.body.collect().await.is_err(),
         Err(error) => !code::<(), _>(Err(error)).is_empty(),
     };
-    assert!(broken, "damage is never data");
-    client.delete_object().bucket("docs").key("a/large").send().await.expect("its owner may");
+    assert!(broken, "a read of damaged content fails");
+    client.delete_object().bucket("docs").key("a/large").send().await.expect("the owner may delete a damaged object");
     assert_eq!(json(&server, &["status"])["damagedCount"], 0);
     server.terminate();
     let (status, clean) = printed(&server, &["check", &dir]);

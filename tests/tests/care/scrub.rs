@@ -40,7 +40,7 @@ async fn damage_below_the_memory_of_the_system_is_found() {
     disk.read_exact_at(&mut bytes, 0).expect("read");
     let at = bytes.chunks(1024).position(|block| *block == content[..1024]).expect("it is on disk") * 1024;
     disk.write_all_at(&[content[100] ^ 4], at as u64 + 100).expect("written");
-    assert_eq!(read(&client, "docs", "large").await, content, "the system still holds it");
+    assert_eq!(read(&client, "docs", "large").await, content, "the page cache still has the undamaged content");
     let (status, found) = printed(&server, &["scrub", "--rate", "1Gi"]);
     assert_eq!((status, super::count(&found["damaged"])), (Some(1), 1), "{found}");
 }
@@ -74,6 +74,6 @@ async fn damage_in_a_running_store_is_found_and_remembered() {
     assert_eq!((&status["damagedCount"], &status["scrub"]["running"]), (&1.into(), &false.into()), "{status}");
     assert!(status["scrub"]["completedAt"].is_string() && status["lifecycle"]["lookedAt"].is_number(), "{status}");
     assert_eq!(figure(&metrics(&server), "amphora_damaged_blobs"), 1);
-    write(&root_client(&server), "docs", "large", b"anew").await;
+    write(&root_client(&server), "docs", "large", b"again").await;
     assert_eq!(json(&server, &["status"])["damagedCount"], 0);
 }

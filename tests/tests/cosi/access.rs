@@ -96,7 +96,7 @@ async fn a_revoked_key_is_refused_at_the_next_request() {
     driver.create("claim-2", &[]).await.expect("made");
     let (account, key) = driver.granted("claim-1", "ba-1", &[]).await;
     let (_, kept) = driver.granted("claim-1", "ba-2", &[]).await;
-    driver.revoke("claim-1", "cosi-never-granted").await.expect("what is unknown is revoked");
+    driver.revoke("claim-1", "cosi-never-granted").await.expect("revoking an unknown account succeeds");
     driver.revoke("absent", "cosi-never-granted").await.expect("also of an unknown bucket");
     driver.revoke("claim-2", &account).await.expect("it has no access there");
     assert_eq!(rights(&driver.server, &key, "claim-1").await, Rights::Both, "none of these was its grant");

@@ -65,7 +65,7 @@ async fn the_size_is_a_limit_that_can_grow() {
     fs::write(path.join("fits"), vec![1; 600 << 10]).expect("within the limit");
     let error = errno(fs::write(path.join("more"), vec![2; 600 << 10]));
     assert!(matches!(error, Some(Errno::DQUOT | Errno::NOSPC)), "{error:?}");
-    fs::remove_file(path.join("more")).expect("what did not fit can go");
+    fs::remove_file(path.join("more")).expect("the file that did not fit can be removed");
 
     let usage = stats(&mut driver, &volume).await;
     assert_eq!(usage.total, 1 << 20);
@@ -87,7 +87,7 @@ async fn stats(driver: &mut Driver, volume: &str) -> proto::csi::v1::VolumeUsage
     let request = NodeGetVolumeStatsRequest { volume_id: volume.into(), volume_path, ..Default::default() };
     let answer = driver.node.node_get_volume_stats(request).await.expect("told").into_inner();
     assert!(answer.volume_condition.as_ref().is_some_and(|condition| !condition.abnormal), "{answer:?}");
-    answer.usage.into_iter().find(|usage| usage.unit() == Unit::Bytes).expect("bytes are told")
+    answer.usage.into_iter().find(|usage| usage.unit() == Unit::Bytes).expect("the usage in bytes is reported")
 }
 
 #[tokio::test]
@@ -113,9 +113,9 @@ async fn a_clone_of_a_snapshot_shows_the_past() {
     assert_eq!(fs::read(past.join("deleted")).expect("there"), b"still here");
     assert!(past.join("dir").is_dir() && !past.join("added").exists());
     fs::write(past.join("changed"), "by the clone").expect("a clone can be written");
-    assert_eq!(fs::read(path.join("changed")).expect("there"), b"new", "its source does not see that");
+    assert_eq!(fs::read(path.join("changed")).expect("there"), b"new", "the source does not see the clone's change");
 
-    // The clone stands on its own.
+    // The clone does not depend on its source.
     let delete = DeleteSnapshotRequest { snapshot_id: snapshot, ..Default::default() };
     driver.controller.delete_snapshot(delete.clone()).await.expect("deleted");
     driver.controller.delete_snapshot(delete).await.expect("deleted again");
@@ -140,7 +140,7 @@ async fn one_stage_serves_many_targets_each_as_narrow_as_asked() {
     let again = driver.publish(&volume, "narrow", false, &no_secrets()).await;
     refused("published with another readonly", again, Code::AlreadyExists, &["narrow"]);
     driver.unpublish(&volume, "narrow").await;
-    fs::write(wide.join("f"), "3").expect("the other target stays");
+    fs::write(wide.join("f"), "3").expect("the other target stays mounted");
     let unstage = proto::csi::v1::NodeUnstageVolumeRequest {
         volume_id: volume.clone(),
         staging_target_path: driver.staging(&volume),

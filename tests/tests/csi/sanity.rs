@@ -8,8 +8,7 @@ use crate::support::*;
 /// The time limit: the whole suite takes seconds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The smallest number of specs: fewer would mean that capabilities were lost, since a suite that skips everything also
-/// passes.
+/// The smallest number of specs. The suite skips what the driver does not advertise, so a lost capability would pass.
 const SPECS_MIN: usize = 75;
 
 #[track_caller]

@@ -1,4 +1,4 @@
-//! Secrets: a key opens as a mount what it opens through S3, and nothing more.
+//! Secrets of volumes: a key gives the same access to a mount as through S3, and no more.
 
 use std::collections::HashMap;
 use std::fs;

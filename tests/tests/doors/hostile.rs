@@ -45,10 +45,10 @@ fn documents() -> Vec<(&'static str, Vec<u8>)> {
         ("entities in entities", lol(10).into_bytes()),
         ("an entity of a file", file.into()),
         ("a hundred thousand levels", "<a>".repeat(100_000).into_bytes()),
-        ("levels of what is known", "<Delete><Object>".repeat(20_000).into_bytes()),
+        ("deeply nested known elements", "<Delete><Object>".repeat(20_000).into_bytes()),
         ("UTF-16", utf16("<?xml version=\"1.0\" encoding=\"UTF-16\"?><Delete/>")),
         ("not UTF-8", b"<Delete><Object><Key>\xff\xfe</Key></Object></Delete>".to_vec()),
-        ("more keys than there may be", format!("<Delete>{}</Delete>", many.repeat(1001)).into_bytes()),
+        ("more keys than the limit", format!("<Delete>{}</Delete>", many.repeat(1001)).into_bytes()),
         ("elements without end", format!("<Delete>{}</Delete>", many.repeat(60_000)).into_bytes()),
         ("a long name", format!("<{}/>", "a".repeat(4 << 20)).into_bytes()),
         ("many attributes", format!("<Delete {}/>", "a=\"b\" ".repeat(400_000)).into_bytes()),
@@ -107,7 +107,10 @@ fn nothing_is_fetched_for_a_document() {
         assert!(answer.status < 500, "{head}: {answer}");
     }
     let fetched = elsewhere.accept();
-    assert!(fetched.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock), "somebody asked for it");
+    assert!(
+        fetched.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock),
+        "the server fetched the entity"
+    );
 }
 
 #[test]
@@ -187,7 +190,7 @@ fn heads_that_mean_harm_are_refused_at_once() {
         assert!(begun.elapsed() < PATIENCE, "{what}: {:?}", begun.elapsed());
     }
     assert!(peak_kib(&server).saturating_sub(before) < GROWTH_KIB);
-    assert_eq!(get().send(&signer.host).status, 200, "the next one is served");
+    assert_eq!(get().send(&signer.host).status, 200, "the next request is served");
 }
 
 /// Headers in an answer that a client chose cannot add further headers or a body.
@@ -268,6 +271,6 @@ async fn messages_that_are_too_large_are_refused() {
     let parameters = (0..20_000).map(|n| (format!("key-{n}"), "v".repeat(100))).collect();
     let status = csi.create_volume(CreateVolumeRequest { name: "n".into(), parameters, ..Default::default() }).await;
     assert!(status.is_err(), "unknown parameters");
-    csi.list_volumes(ListVolumesRequest::default()).await.expect("the next one is served");
+    csi.list_volumes(ListVolumesRequest::default()).await.expect("the next request is served");
     assert!(peak_kib(&server).saturating_sub(before) < GROWTH_KIB);
 }

@@ -139,7 +139,7 @@ async fn a_secret_mounts_as_wide_as_its_grant_through_csi() {
         holders().flat_map(|who| secrets(&world, who).into_iter().map(move |form| (who, form)))
     {
         let what = format!("{who:?}, {form}");
-        // A stage, and a publish of what root staged with all rights.
+        // NodeStageVolume with this Secret; then NodePublishVolume of a volume that root staged with all rights.
         match (opens(who), node.stage(BUCKET, &secrets).await) {
             (Opens::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
             (Opens::Nothing(_), Ok(())) => panic!("{what}: it was staged"),
@@ -153,7 +153,7 @@ async fn a_secret_mounts_as_wide_as_its_grant_through_csi() {
         }
         node.stage(BUCKET, &super::mounts::secrets(&world, Who::Root)[0].1).await.expect("staged by root");
         match (opens(who), node.publish(BUCKET, &secrets).await) {
-            // A publish without a Secret has the rights of its stage.
+            // NodePublishVolume without a Secret has the rights of NodeStageVolume.
             (_, Ok(shown)) if who == Who::Anonymous => assert_eq!(tried(&shown, "by-nobody"), Opens::ReadWrite),
             (Opens::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
             (Opens::Nothing(_), Ok(_)) => panic!("{what}: it was published"),
@@ -229,7 +229,7 @@ fn a_grant_taken_back_closes_its_mount() {
     assert_eq!(fs::read(dir.join("k")).expect("it reads"), b"content of k");
     assert!(fs::write(dir.join("after"), "x").is_err(), "only reading is granted");
     world.admin(&["grant", "remove", BUCKET, "--account", "both"]);
-    assert!(fs::read(dir.join("k")).is_err(), "nothing is granted, so nothing is read");
+    assert!(fs::read(dir.join("k")).is_err(), "without a grant the mount refuses to read");
     let names = fs::read_dir(&dir).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     assert!(names.is_err(), "nor listed: {names:?}");
     world.admin(&["umount", &text(&dir)]);
@@ -277,10 +277,10 @@ fn a_policy_that_denies_closes_or_narrows_mounts() {
     assert_eq!(tried(&ours, "ours"), Opens::ReadWrite);
     world.admin(&["umount", &text(&dir)]);
     world.admin(&mount);
-    assert_eq!(tried(&dir, "narrow"), Opens::ReadOnly, "a new mount is as narrow");
+    assert_eq!(tried(&dir, "narrow"), Opens::ReadOnly, "a new mount is read-only too");
 
     put(r#""*""#, "s3:GetObject", r#""NotIpAddress": {"aws:SourceIp": "192.0.2.0/24"}"#);
-    assert!(fs::read(dir.join("k")).is_err(), "what was read before is not read from a cache");
+    assert!(fs::read(dir.join("k")).is_err(), "the kernel's cache does not answer the read");
     assert!(fs::read_dir(&dir).and_then(Iterator::collect::<Result<Vec<_>, _>>).is_err());
     world.admin(&["umount", &text(&dir)]);
     let said = cli::refusal(&world.server, &mount, 1);

@@ -53,13 +53,13 @@ fn judge(world: &World, with_policy: bool, named: Option<&str>) {
         }
         let after = state::of(world, place.bucket.as_deref());
         for (before, after) in before.iter().zip(&after).filter(|(before, after)| before != after) {
-            wrong.push(format!("{}: what was refused changed something:\n{before}\n{after}", row.name));
+            wrong.push(format!("{}: a refused request changed the state:\n{before}\n{after}", row.name));
         }
         for who in let_in {
             tried += 1;
             let answer = world.send(who, &prepare(world, &row).request(&row, named));
             if answer.status >= 300 && row.unset != Some(answer.code.as_str()) {
-                wrong.push(format!("{} as {who:?}: {answer}; it is to be let in", row.name));
+                wrong.push(format!("{} as {who:?}: {answer}; it should be allowed", row.name));
             }
         }
     }

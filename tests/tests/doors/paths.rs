@@ -257,10 +257,10 @@ async fn ids_and_target_paths_of_csi_mean_what_they_say() {
     }
     for path in ["victim", "link", "plain", "link/file"] {
         let request = NodeUnpublishVolumeRequest { volume_id: "vessel".into(), target_path: text(path) };
-        // Refused, or nothing to do: what exists is not the driver's, and stays.
+        // Either refused or without effect: these resources are not the driver's, and stay.
         drop(node.node_unpublish_volume(request).await);
     }
     let unstage = NodeUnstageVolumeRequest { volume_id: "vessel".into(), staging_target_path: text("staged") };
     node.node_unstage_volume(unstage).await.expect("unstaged");
-    assert_eq!(around(&server), before, "nothing but the volume's own was touched");
+    assert_eq!(around(&server), before, "only the volume's own files changed");
 }

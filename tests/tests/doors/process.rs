@@ -29,7 +29,11 @@ fn the_root_secret_is_in_no_environment() {
     let dir = server.home().path().join("mounted");
     fs::create_dir(&dir).expect("made");
     cli::json(&server, &["mount", "docs", dir.to_str().expect("ours")]);
-    assert_eq!(server.credentials().secret_access_key, ROOT_SECRET, "it counts all the same");
+    assert_eq!(
+        server.credentials().secret_access_key,
+        ROOT_SECRET,
+        "the server still uses the secret from its environment"
+    );
     let clean = |server: &Server| {
         let found = environments();
         assert!(found.iter().any(|(pid, _)| Some(*pid) == server.pid()), "the server's own is among them");

@@ -95,8 +95,8 @@ async fn a_mount_of_a_folder_reaches_nothing_outside_it() {
     assert!(!part.join("../hidden").exists() && !part.join("deep/../../hidden").exists());
     for target in ["../hidden", "../out/hidden", "deep/../../hidden"] {
         let link = part.join("link");
-        std::os::unix::fs::symlink(target, &link).expect("a link may say anything");
-        assert!(fs::read(&link).is_err(), "{target} is looked for beside the mount, not in the bucket");
+        std::os::unix::fs::symlink(target, &link).expect("a symbolic link may have any target");
+        assert!(fs::read(&link).is_err(), "{target} is resolved outside of the mount, not in the bucket");
         fs::remove_file(&link).expect("removed");
     }
     // A handle made in a mount that shows everything.

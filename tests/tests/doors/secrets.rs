@@ -276,7 +276,10 @@ async fn no_secret_is_where_it_should_not_be() {
 
     let needles = tour.secrets.needles();
     let log = tour.server.log();
-    assert!(log.contains("TRACE") && log.contains("NodeStageVolume") && !log.contains("panicked"), "the log tells all");
+    assert!(
+        log.contains("TRACE") && log.contains("NodeStageVolume") && !log.contains("panicked"),
+        "the log has every level, and no panic"
+    );
     assert!(figures.contains("amphora_store_commits"), "{figures}");
     clean("the log", log.as_bytes(), &needles);
     clean("the figures", figures.as_bytes(), &needles);
@@ -294,8 +297,9 @@ async fn no_secret_is_where_it_should_not_be() {
     for path in all {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let secrets = match name {
-            // The two exceptions: the file with the root key, for users who may read the folder, and the master key.
-            // The log of the start contains how the test started the server, with the root key in the environment.
+            // Two files may contain secrets: the root key's file, for users who may read the data folder, and the
+            // master key. The log of the start contains how the test started the server, with the root key in the
+            // environment.
             "log.start" => continue,
             "root-credentials" => {
                 needles.iter().filter(|(name, _)| !name.starts_with("the root secret")).cloned().collect()

@@ -1,4 +1,5 @@
-//! The Unix sockets: for root and the server's own user, whatever the file's mode; and the data folder, by its mode.
+//! The Unix sockets accept only root and the server's own user, even if the file's mode permits others; the data folder
+//! is protected by its mode.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -77,7 +78,7 @@ fn sockets_are_private_and_refuse_other_users_also_when_they_are_not() {
     }
     assert!(
         as_nobody(|| std::os::unix::net::UnixStream::connect(home.socket("admin"))).is_err(),
-        "the mode keeps them out"
+        "the folder's mode excludes other users"
     );
 
     let open = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).expect("set");
@@ -92,7 +93,7 @@ fn sockets_are_private_and_refuse_other_users_also_when_they_are_not() {
     }
     assert!(!as_nobody(|| holder_answers(&home.socket("holder"))));
     for (socket, answer) in calls(home) {
-        answer.unwrap_or_else(|status| panic!("{socket}: root is let in: {status}"));
+        answer.unwrap_or_else(|status| panic!("{socket}: root is accepted: {status}"));
     }
     assert!(holder_answers(&home.socket("holder")));
     mount.unmount(&server);
@@ -108,7 +109,7 @@ fn another_user_of_the_data_folder_is_told_whose_it_is() {
         std::fs::set_permissions(dir, Permissions::from_mode(0o755)).expect("set");
     }
     let check = || objstore::check::run(&home.data_dir(), &objstore::check::Options::default());
-    let refused = as_nobody(|| check().map(drop)).expect_err("it is root's").to_string();
+    let refused = as_nobody(|| check().map(drop)).expect_err("the data folder belongs to root").to_string();
     assert!(refused.contains("user 65534") && refused.contains("the user who owns it"), "{refused}");
 }
 

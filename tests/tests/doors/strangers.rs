@@ -58,6 +58,6 @@ fn documents_of_strangers_take_no_memory() {
         // A request that is refused while it arrives may end with its connection.
         assert!(statuses.iter().flatten().all(|status| *status == 403), "{target}: {statuses:?}");
         let got = signer.sign(&Request::new("GET", "/vessel").query("list-type=2")).send(&signer.host);
-        assert_eq!(got.status, 200, "{target}: the server lives: {got}");
+        assert_eq!(got.status, 200, "{target}: the server still answers: {got}");
     }
 }

@@ -184,7 +184,7 @@ impl World {
     }
 }
 
-/// What stands between these words of an answer.
+/// The text between these two strings of an answer.
 pub fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let found = text.split_once(from).and_then(|(_, rest)| rest.split_once(to));
     found.unwrap_or_else(|| panic!("no {from}…{to} in {text}")).0

@@ -40,7 +40,7 @@ impl ErrorElements {
 }
 
 impl Case {
-    /// How an answer differs from this one; `None` if it does not.
+    /// The difference between an answer and this one; `None` if they are equal.
     pub fn differs(&self, told: &ErrorElements) -> Option<String> {
         let mut expected = vec![("Code", self.code), ("Message", self.message)];
         expected.extend(self.elements);

@@ -62,7 +62,7 @@ fn a_mismatch_tells_neither_the_right_signature_nor_what_a_browser_adds() {
     assert!(!told.body.contains("hidden") && !told.body.contains(&bytes("hidden").unwrap_or_default()));
     let good = right.sign(&request);
     let signature = good.header("authorization").and_then(|value| value.rsplit_once('=')).map(|(_, value)| value);
-    assert!(!told.body.contains(signature.unwrap_or("?")), "the right signature is told");
+    assert!(!told.body.contains(signature.unwrap_or("?")), "the answer shows the correct signature");
 }
 
 #[test]

@@ -110,7 +110,7 @@ const KINDS: [Kind; 17] = [
         outcomes: [Damaged, Damaged, Damaged],
     },
     Kind {
-        name: "home of a mounted file",
+        name: "in-place blob of a mounted file",
         find: |dir| sized(&dir.join("content/blobs"), 500_000),
         outcomes: [Unseen, Unseen, Damaged],
     },
@@ -159,7 +159,7 @@ async fn prepare() -> (Server, Sample) {
     sample.put(&client, "object/last", 2_000).await.expect("put");
     mount.unmount(&server);
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
-    // What is in a table now is in one after the next start as well.
+    // Records that are in a table now are in a table after the next start as well.
     server.restart();
     sample.put(&root_client(&server), "object/newest", 2_000).await.expect("put");
     let key = server.home().data_dir().join("master.key");

@@ -102,8 +102,8 @@ fn hidden_keys_are_counted_listed_and_logged_once() {
     let text = cli(&scene.server, &["bucket", "hidden", "shop"]).ok();
     assert!(text.contains("\"a//b\"  empty-name: ") && text.contains("4 hidden"), "{text}");
     let first = wait_until(Duration::from_secs(5), || (scene.told("a key that mounts cannot show") > 0).then_some(()));
-    first.expect("the log tells of the first");
-    assert_eq!(scene.told("a key that mounts cannot show"), 1, "and of no other");
+    first.expect("the log names the first hidden key");
+    assert_eq!(scene.told("a key that mounts cannot show"), 1, "the log names no other hidden key");
     json(&scene.server, &["snapshot", "create", "shop", "kept"]);
     let kept = cli(&scene.server, &["bucket", "hidden", "kept", "--output", "json"]).ok();
     assert_eq!(kept.lines().count(), 4, "{kept}");
@@ -116,7 +116,7 @@ fn a_folder_that_only_looks_empty_is_kept_and_the_log_says_why() {
     scene.put(&["d//old", "other"]);
     let root = scene.mount.path();
     assert_eq!(std::fs::read_dir(scene.path("d")).expect("a folder").count(), 0);
-    // The copy contains what is shown of it, and nothing is removed.
+    // The copy contains the keys that the mount shows, and nothing is removed.
     succeed(&mut program("cp", &["-a", "d", "copy"], root));
     assert_eq!(std::fs::read_dir(scene.path("copy")).expect("a folder").count(), 0);
     assert!(fail(&mut program("rmdir", &["d"], root)).contains("Directory not empty"));

@@ -70,7 +70,7 @@ fn what_s3_says_outlasts_writes_by_a_mount() {
     assert_eq!((before.0.as_deref(), before.2.as_deref()), (Some("text/x-story"), Some("kept")));
     assert_eq!(before.3, tagging.expect("tags").tag_set);
     let path = both.path("key");
-    std::fs::write(&path, "shorter").expect("written anew");
+    std::fs::write(&path, "shorter").expect("written again");
     assert_eq!(said("key"), before, "after open(2) with O_TRUNC");
     let mut file = OpenOptions::new().append(true).open(&path).expect("opened");
     file.write_all(&[5; 200_000]).expect("appended");
@@ -81,7 +81,7 @@ fn what_s3_says_outlasts_writes_by_a_mount() {
     rename(&path, both.path("moved")).expect("renamed");
     assert_eq!(said("moved"), before, "after a rename");
     std::fs::hard_link(both.path("moved"), both.path("twin")).expect("linked");
-    assert_eq!(said("twin"), before, "by another name of it");
+    assert_eq!(said("twin"), before, "by another hard link");
 }
 
 #[test]
@@ -93,22 +93,22 @@ fn every_change_of_content_is_another_entity_tag() {
     let mut seen = BTreeSet::new();
     let tag = |what: &str| both.head("key").expect(what).e_tag.expect("an entity tag");
     for round in 0..30 {
-        // On all sides of where content lies: in the record, packed, in a file. Of one byte some would be drawn twice, and a
-        // PUT of the same bytes has the same tag.
+        // Lengths for each place of content: the record, a segment, a file. Content of one byte would repeat, and a PUT
+        // of the same bytes has the same tag.
         let len = *rng.pick(&[8, 100, 4_096, 4_097, 60_000, 140_000]);
         let content = |seed| Content { len, seed }.bytes();
         both.put("key", content(rng.roll()), None).expect("put");
         let mut last = tag("put");
-        assert!(seen.insert(last.clone()), "round {round}: a tag comes again");
+        assert!(seen.insert(last.clone()), "round {round}: the tag repeats");
         let mut changed = |what: &str| {
             let now = tag(what);
             assert_ne!(now, last, "round {round}: {what} of {len} bytes");
-            assert!(seen.insert(now.clone()), "round {round}: {what}: a tag comes again");
-            assert_eq!(tag(what), now, "round {round}: it stays while nothing changes");
+            assert!(seen.insert(now.clone()), "round {round}: {what}: the tag repeats");
+            assert_eq!(tag(what), now, "round {round}: the tag stays while the content does not change");
             last = now;
         };
         let file = OpenOptions::new().read(true).write(true).open(&path).expect("opened");
-        // Of one size, and within one tick of the clock.
+        // Changes that keep the size, within one tick of the clock.
         for turn in 0..3 {
             file.write_all_at(&[turn], 0).expect("written");
             changed("a write in place, the file still open");
@@ -131,8 +131,8 @@ fn every_change_of_content_is_another_entity_tag() {
         file.set_len(0).expect("cut");
         changed("a truncation to nothing");
         drop(file);
-        std::fs::write(&path, content(rng.roll())).expect("written anew");
-        changed("a file written anew");
+        std::fs::write(&path, content(rng.roll())).expect("written again");
+        changed("a rewrite of the file");
     }
 }
 

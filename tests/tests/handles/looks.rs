@@ -60,7 +60,7 @@ impl Watch {
         self.look_by_s3(at, &what);
         if let (Some((file, mapping)), Some(old)) = (open, old) {
             self.looks += 1;
-            // A mount's own changes are of the same file; those of S3 put another in its place.
+            // A mount changes the file itself; an S3 PUT replaces it by another file.
             let mut seen = vec![0; old.len()];
             let count = file.read_at(&mut seen, 0).expect("an open file is read");
             if count == old.len() && seen == old {
@@ -170,7 +170,7 @@ impl Watch {
         }
     }
 
-    /// Changes the file by the mount, and where it stays open looks through S3 before it is closed.
+    /// Changes the file by the mount. If the file stays open, it is read through S3 before it is closed.
     fn change_by_mount(&mut self, at: usize) {
         let path = self.both.path(&key(at));
         let content = self.content(at);
@@ -180,7 +180,7 @@ impl Watch {
                 self.known[at] = None;
             }
             (1, Some(known)) => {
-                // In place, and to S3 at once by fsync(2), the file still open.
+                // Changed in place, and visible through S3 after fsync(2) while the file is still open.
                 let file = OpenOptions::new().write(true).open(&path).expect("opened");
                 let part = &content[..content.len().min(known.len())];
                 file.write_all_at(part, 0).expect("written");

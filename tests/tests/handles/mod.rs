@@ -47,7 +47,7 @@ fn what_a_put_replaces_makes_room_for_it_though_it_is_open() {
     let put = |both: &Both, seed| both.put("key", Content { len: 100_000, seed }.bytes(), None).map(drop);
     put(&both, 1).expect("there is room");
     let open = std::fs::File::open(both.path("key")).expect("the object is a file");
-    put(&both, 2).expect("the new content takes the room of the old");
+    put(&both, 2).expect("the new content counts in place of the old");
     assert_eq!(both.used_bytes(), 200_000, "an open file counts until it is closed");
     assert_eq!(both.put("other", vec![1], None), Err(Refusal::quota()));
     drop(open);

@@ -31,7 +31,7 @@ fn a_mount_taken_away_while_no_server_ran_is_gone() {
     let (mut server, mount) = held();
     std::fs::write(mount.path().join("kept"), "kept").expect("written");
     server.kill9();
-    unmount(mount.path(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).expect("nobody is inside");
+    unmount(mount.path(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).expect("no process uses the mount");
     server.restart();
     assert_eq!(mounts(&server), 0);
     let mount = Mounted::held(&server, "held", "m");
@@ -112,7 +112,7 @@ fn an_upgrade_keeps_mounts_and_connections_or_is_refused() {
     let pid = server.pid();
     let upgraded = json(&server, &["upgrade"]);
     assert!(upgraded["fromVersion"].is_string() && upgraded["fromVersion"] == upgraded["toVersion"], "{upgraded}");
-    file.write_all(b"after").expect("the mount goes on");
+    file.write_all(b"after").expect("the mount continues");
     assert_eq!(server.pid(), pid);
     assert!(answers_http(server.s3()), "the port is the same");
     drop(file);
@@ -135,7 +135,7 @@ fn answers_http(url: &str) -> bool {
     stream.read_exact(&mut answer).is_ok() && &answer == b"HTTP/"
 }
 
-/// A holder without anything to hold goes by itself.
+/// A holder without mounts ends by itself.
 #[test]
 fn a_holder_that_is_not_needed_ends() {
     need!(root_and_fuse());
@@ -144,5 +144,5 @@ fn a_holder_that_is_not_needed_ends() {
     assert!(socket.exists());
     mount.unmount(&server);
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
-    wait_until(LIMIT, || (!socket.exists()).then_some(())).expect("the holder ended and took its socket");
+    wait_until(LIMIT, || (!socket.exists()).then_some(())).expect("the holder ended and removed its socket");
 }

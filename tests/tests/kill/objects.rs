@@ -26,7 +26,7 @@ async fn acknowledged_objects_survive_kills() {
         progress("kill -9 under S3 load", cycle + 1, cycles);
     }
     let counts = load.counts;
-    assert!(counts.done > cycles && counts.open > cycles / 2, "{counts:?}: no load to speak of");
+    assert!(counts.done > cycles && counts.open > cycles / 2, "{counts:?}: too little load");
     assert_eq!(server.terminate().code(), Some(0));
     check_store(&server);
     tell("kill -9 under S3 load", cycles, counts);

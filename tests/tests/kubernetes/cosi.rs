@@ -73,7 +73,7 @@ fn a_bucket_lives_from_its_claim_to_its_deletion() {
     cluster.delete("bucketaccess/two");
     cluster.wait_gone("secret/two");
     assert!(!cluster.curl(&other, "k", &[]).status.success(), "a key that was revoked opens nothing");
-    assert_eq!(cluster.curl(&info, "k", &[]).ok(), "hello", "another access is not touched");
+    assert_eq!(cluster.curl(&info, "k", &[]).ok(), "hello", "the other access is unchanged");
     cluster.delete("bucketaccess/one");
     cluster.delete("bucketclaim/c");
     cluster.wait_gone(&format!("bucket/{bucket}"));
@@ -129,7 +129,7 @@ fn a_volume_is_read_through_s3_and_not_destroyed_by_cosi() {
     claim(&cluster, "c", ("existingBucketName", "amphora-test-static"));
     cluster.wait_for("bucketclaim/c", ".status.bucketReady", "true");
     let mut info = access(&cluster, "one", "c");
-    // The Secret names the Bucket object, which is called otherwise here.
+    // The Secret has the name of the Bucket object, which here differs from the bucket's.
     info["bucketId"] = handle.as_str().into();
     assert_eq!(cluster.curl(&info, "dir/f", &[]).ok(), "from the pod\n");
 

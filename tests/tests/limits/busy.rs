@@ -58,10 +58,11 @@ async fn five_hundred_busy_connections_have_equal_shares() {
     let all: usize = answered.iter().sum();
     let loaded = held(&stage.server);
     say(&format!(
-        "{BUSY} connections had {all} answers in {took:?}: {least} to {most}, usually {usual}; beside them {beside}"
+        "{BUSY} connections got {all} answers in {took:?}: {least} to {most} each, median {usual}; one more \
+         connection: {beside}"
     ));
     assert!(usual >= 4 && least * 4 >= usual && most <= usual * 4, "{least} to {most} answers, usually {usual}");
-    // Who comes with one more connection is served in turn: a write and a read take some turns, not all the time there is.
+    // One more connection is served in turn: its write and its read wait for a few rounds of the others, not for all.
     let turn = took / u32::try_from(usual).expect("few");
     assert!(beside.median() <= turn * 8 + Duration::from_millis(100), "a turn takes {turn:?}; beside them {beside}");
     let grown = loaded.memory.saturating_sub(base.memory);

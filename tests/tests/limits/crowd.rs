@@ -17,14 +17,14 @@ pub const BUCKET: &str = "crowd";
 const PER_ADDRESS: usize = 5_000;
 /// Connections that begin at the same time: fewer than the queue of those not yet accepted.
 const AT_ONCE: usize = 64;
-/// What the system buffers of an answer that the client does not read.
+/// The bytes of an answer that the kernel buffers while the client does not read.
 const RECEIVED_BYTES: u32 = 32 * 1024;
 /// The time limit of an answer.
 const ANSWER: Duration = Duration::from_secs(30);
 /// The most measurements.
 const MEASURES: usize = 5;
 
-/// Held by one of these tests at a time, because they measure.
+/// A lock: one of these tests runs at a time, because they measure time.
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// A server with the bucket, and what is needed to send requests without a client library.
@@ -144,7 +144,7 @@ pub fn say(words: &str) {
 async fn open(number: usize, server: SocketAddr, first: &str) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     let host = u8::try_from(2 + number / PER_ADDRESS).expect("few addresses");
-    // What the system buffers for who does not read is none of the server's.
+    // Bytes that the kernel buffers for a client that does not read are not the server's memory.
     socket.set_recv_buffer_size(RECEIVED_BYTES).expect("a size");
     socket.bind(SocketAddr::from(([127, 0, 0, host], 0))).expect("a port");
     let mut stream = socket.connect(server).await.expect("connected");

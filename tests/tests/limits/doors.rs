@@ -46,7 +46,7 @@ async fn calls_beyond_the_limit_are_resource_exhausted() {
         (0..STREAMS).for_each(|_| drop(calls.spawn(hang(channel.clone()))));
         channels.push(channel);
     }
-    // All beyond the limit are refused, and no other.
+    // Exactly the calls beyond the limit are refused.
     for _ in 0..STREAMS {
         let refused = tokio::time::timeout(LIMIT, calls.join_next()).await.expect("refused in time");
         let status = refused.expect("a call").expect("no panic");
@@ -54,13 +54,13 @@ async fn calls_beyond_the_limit_are_resource_exhausted() {
     }
     let more = tokio::time::timeout(Duration::from_millis(300), calls.join_next()).await;
     assert!(more.is_err(), "{more:?}");
-    // The other doors share the calls, and say so.
+    // The other endpoints share the limit of calls, and say so.
     let text = refusal(&server, &["bucket", "list"], 1);
     assert!(text.contains("try again"), "{text}");
     calls.shutdown().await;
     drop(channels);
     let list = || run(&mut server.cli(["bucket", "list"]), LIMIT).ok()?.status.success().then_some(());
-    assert!(wait_until(LIMIT, list).is_some(), "the calls are over");
+    assert!(wait_until(LIMIT, list).is_some(), "a call succeeds once the others have ended");
 }
 
 #[test]
@@ -73,8 +73,8 @@ fn connections_beyond_the_limit_are_closed() {
         (0..CONNECTIONS + 50).map(|_| UnixStream::connect(&socket).expect("taken")).collect();
     let last = open.last_mut().expect("some");
     last.set_read_timeout(Some(LIMIT)).expect("a socket");
-    // A server of HTTP/2 speaks first; one that closed says nothing.
-    assert_eq!(last.read(&mut [0; 64]).expect("closed, not forgotten"), 0);
+    // An HTTP/2 server sends first, so an end without data shows that the server closed the connection.
+    assert_eq!(last.read(&mut [0; 64]).expect("the server closes the connection in time"), 0);
     assert!(held(&server).files <= base.files + CONNECTIONS + 24);
     drop(open);
     files_are_given_back(&server, base, LIMIT);

@@ -8,7 +8,7 @@ use super::crowd::{Method, PairLatencies, Stage, say, status};
 use super::process::{files_are_given_back, held, open_files};
 
 const IDLE: usize = 10_000;
-/// Of these.
+/// How many of the idle connections have sent a request and received its answer.
 const ANSWERED: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -18,15 +18,15 @@ async fn ten_thousand_idle_connections_slow_nobody() {
     stage.put("small", 100).await;
     let time = Duration::from_secs(amount(3, 10));
     let (alone, base) = (stage.measure(time).await, held(&stage.server));
-    // Some had an answer, most were never heard of: those have half a minute to say something.
+    // Some connections have had an answer. Most have sent nothing, and the server closes those after half a minute.
     let mut kept = stage.crowd(ANSWERED, &stage.head(Method::Get, "small", 0).await).await;
     for stream in &mut kept {
         assert_eq!(status(stream).await, 200);
     }
     let mut silent = stage.crowd(IDLE - ANSWERED, "").await;
-    // A client is connected before the server has taken the connection.
+    // The kernel completes a connection before the server accepts it.
     let all = || Some(held(&stage.server)).filter(|held| held.files >= base.files + IDLE);
-    let crowded = wait_until(Duration::from_secs(10), all).expect("all are there");
+    let crowded = wait_until(Duration::from_secs(10), all).expect("the server accepts all connections");
     let is_quick = |beside: &PairLatencies| {
         beside.median() <= alone.median() * 4 + Duration::from_millis(20)
             && beside.slow() <= alone.slow() * 6 + Duration::from_millis(50)
@@ -39,7 +39,8 @@ async fn ten_thousand_idle_connections_slow_nobody() {
     silent.clear();
     kept.clear();
     files_are_given_back(&stage.server, base, Duration::from_secs(20));
-    // The server looks around every five seconds, and at most once a minute where that gave back little.
+    // The server returns free memory to the kernel every five seconds, or once a minute if it returned little last
+    // time.
     let most = base.memory + crowded.memory.saturating_sub(base.memory) / 3;
     let is_back = || (held(&stage.server).memory <= most).then_some(());
     let back = wait_until(Duration::from_secs(100), is_back);
@@ -53,7 +54,7 @@ async fn idle_connections_beyond_the_limit_give_way() {
     need!(open_files(6_000));
     let stage = Stage::new(&["--s3-max-connections", "1000"]).await;
     let base = held(&stage.server);
-    // The longest idle one goes for each that comes.
+    // For each new connection the server closes the one that is idle for the longest time.
     let idle = stage.crowd(4_000, "").await;
     let beside = stage.measure(Duration::from_secs(1)).await;
     let files = held(&stage.server).files;

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use super::crowd::{BUCKET, Method, Stage, say, status};
 use super::process::{files_are_given_back, held, open_files};
 
-/// Memory for uploads and for downloads, of which each takes 1 MiB.
+/// How many uploads, and how many downloads, fit the memory limit of 16 MiB: each takes 1 MiB.
 const PLACES: usize = 16;
 const CROWD: usize = 120;
 const LENGTH: usize = 8 << 20;
@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// The number of answers with each status so far.
 async fn told(crowd: Vec<TcpStream>, places: usize) -> (Vec<TcpStream>, usize) {
     let asked = crowd.into_iter().map(|mut stream| async move {
-        // Those who have a place are not answered: their bodies are not whole.
+        // An admitted upload has no answer yet, since its body is incomplete.
         let status = tokio::time::timeout(LIMIT, status(&mut stream)).await.ok();
         (stream, status)
     });
@@ -26,7 +26,7 @@ async fn told(crowd: Vec<TcpStream>, places: usize) -> (Vec<TcpStream>, usize) {
     let refused = answers.iter().filter(|(_, status)| *status == Some(503)).count();
     let others: Vec<_> = answers.iter().filter_map(|(_, status)| status.filter(|status| *status != 503)).collect();
     assert!(others.iter().all(|status| *status == 200), "{others:?}");
-    assert_eq!(CROWD - refused, places, "as many have a place as there are");
+    assert_eq!(CROWD - refused, places, "as many requests are admitted as fit the memory");
     (answers.into_iter().filter(|(_, status)| *status != Some(503)).map(|(stream, _)| stream).collect(), refused)
 }
 
@@ -44,11 +44,9 @@ async fn bodies_beyond_the_memory_are_told_to_slow_down() {
     let small = stage.measure(Duration::from_secs(2)).await;
     let ((mut uploads, late), (downloads, later)) = tokio::join!(told(uploads, PLACES), told(downloads, PLACES));
     let grown = held(&stage.server).memory.saturating_sub(base.memory);
-    say(&format!(
-        "{late} uploads and {later} downloads of {CROWD} each were told to slow down; {grown} bytes more; {small}"
-    ));
+    say(&format!("{late} uploads and {later} downloads of {CROWD} each got SlowDown; {grown} bytes more; {small}"));
     assert!(grown <= 160 << 20, "{grown} bytes more");
-    // The places are theirs until they are done.
+    // Admitted requests keep their memory until they end.
     for stream in &mut uploads {
         stream.write_all(&vec![7; LENGTH - LENGTH / 32]).await.expect("sent");
         assert_eq!(status(stream).await, 200);
@@ -73,7 +71,7 @@ async fn requests_beyond_the_limit_are_told_to_slow_down() {
     let head = stage.head(Method::Put, "new", 1000).await;
     let mut held = stage.crowd(4, &head.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n")).await;
     for stream in &mut held {
-        assert_eq!(status(stream).await, 100, "it has its place");
+        assert_eq!(status(stream).await, 100, "the request is admitted");
     }
     let mut more = stage.crowd(10, &stage.head(Method::Get, "new", 0).await).await;
     for stream in &mut more {
@@ -85,6 +83,6 @@ async fn requests_beyond_the_limit_are_told_to_slow_down() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(LIMIT, places_are_free).await.expect("who hung up has no place");
+    tokio::time::timeout(LIMIT, places_are_free).await.expect("a closed connection frees its request");
     stage.put("new", 1000).await;
 }

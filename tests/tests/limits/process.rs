@@ -33,7 +33,7 @@ pub fn files_are_given_back(server: &Server, base: ProcessUse, limit: Duration) 
     assert!(back.is_some(), "{} files are open, {} were before", held(server).files, base.files);
 }
 
-/// Lets this process have so many files open; the server inherits it.
+/// Raises the limit of open files of this process to `count`; the server inherits it.
 ///
 /// # Errors
 /// The system does not allow it.

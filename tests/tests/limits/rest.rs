@@ -1,4 +1,4 @@
-//! Idle mounts: their threads end and their buffers are freed, however busy they were.
+//! Idle mounts: after any load their extra threads end and their buffers are freed.
 
 use std::time::Duration;
 
@@ -55,5 +55,5 @@ fn mounts_at_rest_hold_no_buffers_however_busy_they_were() {
         say(&format!("round {round}: {base} bytes before, {busy} at work, {now} at rest, {bound} allowed"));
         assert!(back.is_some(), "{now} bytes at rest, more than {bound}");
     }
-    std::fs::write(mounts[0].path().join("again"), b"x").expect("a mount that rested serves");
+    std::fs::write(mounts[0].path().join("again"), b"x").expect("an idle mount serves the next call");
 }

@@ -22,7 +22,11 @@ async fn sip(mut stream: TcpStream, going: Arc<AtomicBool>) {
     assert_eq!(status(&mut stream).await, 200);
     let mut sip = [0; 1024];
     while going.load(Ordering::Relaxed) {
-        assert_ne!(stream.read(&mut sip).await.expect("more of it"), 0, "it was cut off");
+        assert_ne!(
+            stream.read(&mut sip).await.expect("more of it"),
+            0,
+            "the server closed the connection of a slow reader"
+        );
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
@@ -47,14 +51,14 @@ async fn slow_readers_and_writers_hold_only_their_own() {
     let writers = stage.crowd(SLOW, &stage.head(Method::Put, "dripped", 1 << 20).await).await;
     let mut slow: Vec<_> = readers.into_iter().map(|stream| tokio::spawn(sip(stream, going.clone()))).collect();
     slow.extend(writers.into_iter().map(|stream| tokio::spawn(drip(stream, going.clone()))));
-    // At first they are as fast as others: the buffers of the system take what they do not.
+    // At first they are as fast as others, because the kernel's buffers take what they do not read.
     stage.measure(Duration::from_secs(2)).await;
     let is_quick = |beside: &PairLatencies| beside.median() <= alone.median() * 4 + Duration::from_millis(20);
     let beside = stage.measure_until(time, is_quick).await;
     let crowded = held(&stage.server);
     going.store(false, Ordering::Relaxed);
     for slow in slow {
-        slow.await.expect("served as slowly as it wants");
+        slow.await.expect("a slow client is served to its end");
     }
     let grown = crowded.memory.saturating_sub(base.memory);
     say(&format!("alone: {alone}\nbeside {SLOW} slow readers and as many writers: {beside}; {grown} bytes more"));
@@ -76,7 +80,7 @@ async fn who_stops_in_the_middle_is_told_and_gives_all_back() {
     for length in [100_000, 4 << 20] {
         let head = stage.head(Method::Put, "half", length).await;
         for _ in 0..50 {
-            // Each at once: one that waited for its turn to send would have stopped before.
+            // All send at once: a connection that waited for the ones before it would reach its timeout.
             let mut one = stage.crowd(1, &head).await;
             one[0].write_all(&vec![7; length / 2]).await.expect("sent");
             stopped.extend(one);
@@ -86,14 +90,14 @@ async fn who_stops_in_the_middle_is_told_and_gives_all_back() {
     for stream in &mut stopped {
         assert_eq!(status(stream).await, 400, "RequestTimeout");
     }
-    // With a connection of its own: the one from the beginning has been idle for about as long as it may be.
+    // On a new connection, because the first one may have reached its idle timeout.
     stage.client = root_client(&stage.server);
     stage.measure(Duration::from_millis(500)).await;
-    // Both ends still hold their descriptors here: that the server's are gone is its own doing.
+    // The clients still have their ends open, so the server closed its descriptors by itself.
     files_are_given_back(&stage.server, base, Duration::from_secs(20));
     drop((stopped, never_read));
     let absent = stage.client.head_object().bucket(super::crowd::BUCKET).key("half").send().await;
-    assert!(absent.is_err(), "nothing of a half body is kept");
+    assert!(absent.is_err(), "an incomplete body leaves no object");
     stage.server.terminate();
     check_store(&stage.server);
 }

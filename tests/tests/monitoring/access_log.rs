@@ -14,7 +14,7 @@ use crate::support::access::root_client;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// Asks for a URL that is signed, with further headers.
+/// Requests a presigned URL, with further headers.
 fn ask(server: &Server, url: &str, headers: &str) -> TcpStream {
     let (_, path) = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).expect("a path");
     let address = server.ready().address("s3");

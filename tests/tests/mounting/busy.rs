@@ -69,12 +69,12 @@ fn a_directory_is_free_though_programs_are_in_what_was_detached_there() {
     assert!(told(&server, "mounts").is_empty());
     refusal(&server, &["umount", text(&dir)], 1);
     mount(&server, &dir, &["-o", "ro"]);
-    file.write_all(b"late").expect("it is still served");
+    file.write_all(b"late").expect("the detached mount is still served");
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"late");
-    // What was detached outlives the server as well, and leaves its successor alone.
+    // A detached mount outlives the server as well, and does not disturb the next server.
     server.kill9();
     server.restart();
-    file.write_all(b"r").expect("it is still served");
+    file.write_all(b"r").expect("the detached mount is still served");
     drop(file);
     assert_eq!(look(&["cat", text(&dir.join("f"))]).as_deref(), Ok("later"));
     assert_eq!(told(&server, "mounts").len(), 1);
@@ -94,7 +94,7 @@ fn a_server_that_ends_says_what_stays_mounted_and_how_to_end_it() {
     assert!(line.contains(text(&dir)), "{line}");
     let command = line.split("to end the mount: amphora ").nth(1).unwrap_or_else(|| panic!("{line}"));
     let words: Vec<_> = command.split_whitespace().collect();
-    // No server is there to ask.
+    // No server runs.
     let refused = refusal(&server, &words, 1);
     assert!(refused.contains(&format!("{} (sleep)", program.0.id())), "{refused}");
     assert!(is_mounted(&dir));
@@ -119,7 +119,7 @@ fn without_a_server_a_busy_mount_is_ended_lazily() {
     refusal(&server, &["umount", text(&dir)], 1);
     json(&server, &["umount", "--lazy", text(&dir)]);
     assert!(!is_mounted(&dir));
-    assert!(file.read_to_end(&mut Vec::new()).is_err(), "who is inside gets an error");
+    assert!(file.read_to_end(&mut Vec::new()).is_err(), "a program inside gets an error");
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn mounts_end_with_a_server_that_is_to_unmount_at_its_exit() {
     assert!(!is_mounted(&idle) && !is_mounted(&busy), "{}", server.log());
     assert!(!server.log().contains("stays mounted at"), "{}", server.log());
     let inside = format!("/proc/{}/cwd/f", program.0.id());
-    assert!(look(&["cat", &inside]).is_err(), "who is inside gets an error, and does not wait");
+    assert!(look(&["cat", &inside]).is_err(), "a program inside gets an error, and does not wait");
     server.restart();
     assert!(told(&server, "mounts").is_empty() && told(&server, "lostMounts").is_empty());
 }

@@ -27,11 +27,11 @@ fn a_mount_whose_grant_was_taken_back_answers_eacces_also_after_a_restart() {
         denied(what);
     }
     assert!(is_told(&server, "mounts", &dir) && told(&server, "unservedMounts").is_empty());
-    // As with a server that goes on, the mount lives as its grant does.
+    // As with an uninterrupted server, the mount has the rights of its grant.
     json(&server, &["grant", "add", BUCKET, "--account", "alice", "--mode", "rw"]);
     assert_eq!(look(&["cat", text(&inside)]).as_deref(), Ok("content"));
-    look(&["touch", text(&inside)]).expect("it may be written again");
-    // The key is not asked again; the account is.
+    look(&["touch", text(&inside)]).expect("the mount can be written again");
+    // After a restart the account's grant is checked again, not the key.
     json(&server, &["key", "delete", &key.access_key_id]);
     restart_after_kill(&mut server);
     assert_eq!(look(&["cat", text(&inside)]).as_deref(), Ok("content"));
@@ -66,7 +66,7 @@ fn a_mount_that_cannot_be_taken_over_answers_eio_and_is_told() {
     // As a later version writes records.
     with_record(&mut server, |record| record[0] = 9);
     for what in [&["cat", text(&dir.join("f"))][..], &["ls", text(&dir)], &["touch", text(&dir.join("g"))]] {
-        let error = look(what).expect_err("nobody serves it");
+        let error = look(what).expect_err("no server serves it");
         assert!(error.contains("Input/output error"), "{what:?}: {error}");
     }
     let unserved = told(&server, "unservedMounts");

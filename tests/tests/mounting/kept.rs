@@ -76,7 +76,7 @@ fn a_mount_made_again_has_no_more_rights_and_no_secret_is_kept_for_it() {
     json(&server, &["grant", "add", BUCKET, "--account", "alice", "--mode", "ro"]);
     lose_both(&mut server);
     look(&["ls", text(&dir)]).expect("it is there again");
-    assert!(look(&["touch", text(&dir.join("f"))]).is_err(), "its grant is for reading now");
+    assert!(look(&["touch", text(&dir.join("f"))]).is_err(), "the grant permits only reading now");
     json(&server, &["key", "delete", &key.access_key_id]);
     lose_both(&mut server);
     assert!(look(&["ls", text(&dir.join("f"))]).is_err());
@@ -91,7 +91,7 @@ fn another_bucket_of_the_same_name_is_not_shown_in_the_place_of_a_kept_one() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &["--keep"]);
-    look(&["umount", text(&dir)]).expect("unmounted past the server");
+    look(&["umount", text(&dir)]).expect("unmounted without the server");
     assert!(told(&server, "mounts").is_empty());
     json(&server, &["bucket", "delete", BUCKET, "--force"]);
     make_bucket(&server, BUCKET, &[]);
@@ -100,8 +100,8 @@ fn another_bucket_of_the_same_name_is_not_shown_in_the_place_of_a_kept_one() {
     let lost = told(&server, "lostMounts");
     assert!(lost.len() == 1 && lost[0]["why"].as_str().is_some_and(|why| why.contains("another bucket")), "{lost:?}");
     mount(&server, &dir, &["--keep"]);
-    look(&["umount", text(&dir)]).expect("unmounted past the server");
+    look(&["umount", text(&dir)]).expect("unmounted without the server");
     server.restart();
-    assert!(is_told(&server, "mounts", &dir), "a mount to keep ends with amphora umount alone");
+    assert!(is_told(&server, "mounts", &dir), "only amphora umount ends a mount with --keep");
     json(&server, &["umount", text(&dir)]);
 }

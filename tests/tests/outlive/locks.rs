@@ -68,7 +68,7 @@ impl Locks {
     /// Asserts that no other process has or gets the locks.
     pub fn still_held(&self) {
         for Held { kind, path, waiting, .. } in &self.held {
-            assert_eq!(waiting.lines.try_recv().ok(), None, "who waits for the {kind} lock");
+            assert_eq!(waiting.lines.try_recv().ok(), None, "the process that waits for the {kind} lock");
             let other = Waiter::new(kind, path, "try");
             other.expect("asking");
             other.expect("refused");
@@ -99,13 +99,17 @@ impl Waiter {
     }
 
     fn expect(&self, line: &str) {
-        assert_eq!(self.lines.recv_timeout(LIMIT).as_deref(), Ok(line), "what a process says that wants a lock");
+        assert_eq!(
+            self.lines.recv_timeout(LIMIT).as_deref(),
+            Ok(line),
+            "the line of the process that waits for a lock"
+        );
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        // Both fail only when it has ended by itself.
+        // Both calls fail only if the process has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -93,10 +93,10 @@ fn a_mount_is_gone_when_it_is_unmounted_whatever_died_before() {
     let file = siege.root.join("f");
     std::fs::write(&file, "kept").expect("written");
     siege.server.kill9();
-    // Nobody is there to answer, so a program waits; and it must not be told that the file is gone.
+    // Without a server the program waits; it must not get an answer that the file is absent.
     let waiting = std::thread::spawn(move || std::fs::read(file));
     std::thread::sleep(Duration::from_millis(300));
-    assert!(!waiting.is_finished(), "nobody could have answered");
+    assert!(!waiting.is_finished(), "the read ended without a server");
     siege.server.restart();
     assert_eq!(waiting.join().expect("it ends").expect("the file is read"), b"kept");
     siege.end();
@@ -140,7 +140,7 @@ impl MountUnderTest {
         let going = AtomicBool::new(true);
         // Folders first: a panic while they are made must not leave programs behind.
         let folders = ["log", "names-1", "names-2", "fsx", "pulse"].map(|name| self.folder(name));
-        // Those of the S3 client: made here, S3 lists them as the mount shows them.
+        // The S3 client's folders: explicit directories, which S3 lists as the mount shows them.
         drop(["w0", "w0/d0", "w0/d1", "w0/d2"].map(|name| self.folder(name)));
         std::thread::scope(|threads| {
             let mut reign = ProgramRun { siege: self, going: &going };
@@ -209,7 +209,7 @@ impl ProgramRun<'_> {
         for number in 0..count {
             std::thread::sleep(Duration::from_millis(300 + rng.below(1_700) as u64));
             let change = kind(number);
-            // A program ends early only by a panic, whose message says more than ours.
+            // A program ends early only by a panic, whose message is more precise than one from here.
             assert!(!running.iter().any(ScopedJoinHandle::is_finished), "a program failed; {number} changes were made");
             let begin = Instant::now();
             self.change(change);

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::support::*;
 
-/// Few enough names that operations meet.
+/// Few names, so that operations often use the same one.
 const NAMES: usize = 24;
 /// Files without a name that are kept open.
 const HELD: usize = 12;
@@ -50,7 +50,7 @@ pub fn change(dir: &Path, rng: &mut Rng, going: &AtomicBool) {
         }
     }
     folder.compare();
-    assert!(calls > 100, "only {calls} calls: no load to speak of");
+    assert!(calls > 100, "only {calls} calls: too little load");
 }
 
 impl Folder<'_> {
@@ -135,7 +135,7 @@ impl Folder<'_> {
                 let renamed = self.call_rename(from, to, RenameFlags::empty());
                 if fits {
                     must("rename over", from, renamed);
-                    // Two names of one file: nothing is done.
+                    // Renaming between two hard links of one file does nothing (rename(2)).
                     if from != to && !(matches!(source, Node::File(_)) && source == target) {
                         self.names.remove(from);
                         self.names.insert(to.to_owned(), source);
@@ -243,7 +243,7 @@ fn name(rng: &mut Rng) -> String {
 }
 
 fn content(rng: &mut Rng) -> Vec<u8> {
-    // On both sides of what lies in the record itself.
+    // Lengths below and above the limit of inline content.
     let longest = if rng.chance(10) { 150_000 } else { 6_000 };
     let len = rng.below(longest);
     rng.bytes(len)

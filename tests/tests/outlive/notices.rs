@@ -30,8 +30,9 @@ fn a_mode_that_a_write_took_setuid_from_shows_without_it() {
     std::fs::set_permissions(&file, Permissions::from_mode(0o4777)).expect("a mode");
     let released = || json(&siege.server, &["mount", "stats", siege.root.to_str().expect("a path of ours")]);
     let released = || released().as_array()?.iter().any(|row| row["operation"] == "release").then_some(());
-    wait_until(limit(20), released).expect("the server hears of the close");
-    // Who writes to what is read past the server writes past the kernel's checks as well.
+    wait_until(limit(20), released).expect("the server receives the close");
+    // While the file is open by passthrough, a write skips the kernel's page cache and its clearing of the setuid bit:
+    // the server has to clear it.
     let mut reader = File::open(&file).expect("opened");
     reader.read_exact(&mut [0; PAGE]).expect("read");
     siege.die_untold(|| {
@@ -40,7 +41,7 @@ fn a_mode_that_a_write_took_setuid_from_shows_without_it() {
         drop(run(writer.uid(65_534).gid(65_534), Duration::from_secs(60)).expect("dd ends").ok());
         drop(reader);
     });
-    // The size it would ask the server for, and hear of the mode as well.
+    // Only the mode is requested: asking for the size would make the kernel fetch all attributes from the server.
     let seen = statx(CWD, &file, AtFlags::empty(), StatxFlags::MODE).expect("there");
     assert_eq!(seen.stx_mode & 0o7777, 0o777);
     siege.end();
@@ -57,13 +58,14 @@ fn an_append_that_landed_elsewhere_shows_where_it_is() {
     let mut theirs = OpenOptions::new().append(true).open(other.path().join("f")).expect("opened");
     theirs.write_all(&[b't'; PAGE]).expect("appended");
     tell_all(&siege.server);
-    // The kernel of `mine` believes the file to end where it did: whole pages, which it keeps, hold what is not there.
+    // The kernel of the mount of `mine` has the old size. It appends at the old end, and keeps whole pages with that
+    // wrong content.
     siege.die_untold(|| {
         mine.write_all(&[b'm'; 2 * PAGE]).expect("appended");
         drop((mine, theirs));
     });
     let expected = [[b'.'; 2 * PAGE].as_slice(), &[b't'; PAGE], &[b'm'; 2 * PAGE]].concat();
-    assert!(std::fs::read(&file).expect("read") == expected, "the pages are those of before");
+    assert!(std::fs::read(&file).expect("read") == expected, "the kernel still has the outdated pages");
     other.unmount(&siege.server);
     siege.end();
 }
@@ -98,7 +100,7 @@ impl StoppedNotifiers {
             let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             found.extend(children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)));
         }
-        assert!(!found.is_empty(), "who tells the kernel?");
+        assert!(!found.is_empty(), "no process delivers invalidations");
         found.iter().for_each(|pid| kill_process(*pid, Signal::STOP).expect("stopped"));
         Self(found)
     }
@@ -107,7 +109,7 @@ impl StoppedNotifiers {
 impl Drop for StoppedNotifiers {
     fn drop(&mut self) {
         for pid in &self.0 {
-            // It may have ended with its server.
+            // The process may have ended with its server.
             let _ = kill_process(*pid, Signal::KILL);
         }
     }

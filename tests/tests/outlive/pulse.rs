@@ -38,7 +38,7 @@ impl Pulse {
             }
             let took = begin.elapsed();
             if took > USUAL {
-                self.0.lock().expect("nobody panics with it").push((begin, took));
+                self.0.lock().expect("no thread panics while it holds the lock").push((begin, took));
             }
             std::thread::sleep(REST);
         }
@@ -46,7 +46,7 @@ impl Pulse {
 
     /// The longest call in progress during each of these times.
     pub fn pauses(&self, times: &[(Instant, Instant)]) -> Pauses {
-        let slow = self.0.lock().expect("nobody panics with it");
+        let slow = self.0.lock().expect("no thread panics while it holds the lock");
         let longest = |(begin, end): &(Instant, Instant)| {
             let within = slow.iter().filter(|(at, took)| at <= end && *at + *took >= *begin);
             within.map(|(_, took)| *took).max().unwrap_or(USUAL)

@@ -29,7 +29,7 @@ pub fn bench(cluster: &Postgres, going: &AtomicBool) {
         let told = run(&mut cluster.bench(4, 3), limit(LIMIT)).expect("pgbench ends").ok();
         assert!(told.contains("number of failed transactions: 0 "), "{told}");
         done += Postgres::transactions(&told);
-        assert_eq!(cluster.audit(), done, "the transactions that are there");
+        assert_eq!(cluster.audit(), done, "the transactions in the tables");
     }
     let log = cluster.log();
     let cry = log.lines().find(|line| ["ERROR:", "FATAL:", "PANIC:"].iter().any(|word| line.contains(word)));

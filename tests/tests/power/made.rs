@@ -74,7 +74,7 @@ impl Made {
     fn delete(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()> {
         let at = rng.below(self.promised.len());
         if let (name, promise @ (Promise::Whole(_) | Promise::There)) = &mut self.promised[at] {
-            // Until the sync nothing is promised of it, neither way.
+            // Until the sync the name may exist or not.
             let (name, before) = (name.clone(), std::mem::replace(promise, Promise::Gone));
             drop(before);
             let name_path = dir.join(name);
@@ -130,7 +130,7 @@ impl Program for Made {
             };
             assert!(kept, "cycle {cycle}: {name} was promised to be {what}, and is {kind:?}");
         }
-        // Whatever is there was not promised, or is compared: a new cycle begins with nothing.
+        // All names were compared, or were not promised. The next cycle begins with an empty folder.
         for entry in std::fs::read_dir(dir).expect("a folder") {
             let path = entry.expect("an entry").path();
             let removed = if path.is_dir() { std::fs::remove_dir(&path) } else { std::fs::remove_file(&path) };

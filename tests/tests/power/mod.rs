@@ -129,7 +129,7 @@ fn start(mut program: Box<dyn Program>, root: &Path, rng: &mut Rng, cut: &'stati
     std::thread::spawn(move || {
         let mut promises = Promises { count: 0, cut };
         let error = program.work(&dir, &mut rng, &mut promises).expect_err("it ends with the disk");
-        // Of the mount, and none of a program's own.
+        // The error comes from the mount, not from the program's own checks.
         assert!(error.raw_os_error().is_some(), "{}: {error}", program.name());
         (program, promises.count)
     })
@@ -144,7 +144,7 @@ fn power_off(server: &mut Server, mount: &Mounted) {
 
 /// Mounts what the disk kept, and starts the server on it.
 fn power_on(server: &mut Server, cycle: usize) {
-    server.image().unmount().expect("nobody has it open");
+    server.image().unmount().expect("no process has it open");
     server.image().mount().expect("the journal is replayed");
     if cycle.is_multiple_of(5) {
         check_store(server);

@@ -4,7 +4,7 @@ use super::*;
 
 const CLASS: &str = "x-amz-storage-class";
 
-/// What every way tells of an object: HEAD, GET, its attributes, both listings and the versions.
+/// The storage class of an object as each operation reports it: HEAD, GET, attributes, both listings and versions.
 fn told_of(world: &World, key: &str) -> Vec<String> {
     let header_or_standard = |answer: Answer| match header(&answer, CLASS) {
         none if none.is_empty() => "STANDARD".to_owned(),
@@ -33,7 +33,7 @@ async fn a_class_that_is_accepted_is_told_by_every_way() {
 
         let source = ("x-amz-copy-source", "/requests/k");
         assert_eq!(world.send(&request("PUT", "copy", &[source])).status, 200);
-        assert_eq!(told_of(&world, "copy"), vec!["STANDARD"; 6], "a copy has the class that is asked for");
+        assert_eq!(told_of(&world, "copy"), vec!["STANDARD"; 6], "a copy has the requested class");
         assert_eq!(world.send(&request("PUT", "copy", &[source, (CLASS, class)])).status, 200);
         assert_eq!(told_of(&world, "copy"), vec![class; 6], "copied");
 
@@ -52,7 +52,7 @@ async fn a_class_that_is_accepted_is_told_by_every_way() {
         assert_eq!(done.status, 200, "{done}");
         assert_eq!(told_of(&world, "parts"), vec![class; 6], "completed");
     }
-    // A change of class is a change: the copy may be onto itself.
+    // A copy of an object onto itself is allowed if it changes the storage class.
     let itself = ("x-amz-copy-source", "/requests/parts");
     assert_eq!(world.send(&request("PUT", "parts", &[itself, (CLASS, "STANDARD_IA")])).status, 200);
     assert_eq!(told_of(&world, "parts"), vec!["STANDARD_IA"; 6]);

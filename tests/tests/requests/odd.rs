@@ -27,13 +27,13 @@ async fn an_odd_range_or_date_that_is_signed_is_as_none() {
         assert_eq!(told(&world.send_wire(&url)), (200, CONTENT), "{name}: {value}, in a URL");
         let head = world.send(&request("HEAD", "k", &[(name, value)]));
         assert_eq!((head.status, header(&head, "content-length").as_str()), (200, "10"), "{name}: {value}, HEAD");
-        // The signature is proved before anything is ignored.
+        // The signature covers these headers, although the server then ignores them.
         let forged = world.send_wire(&signed.with_header(name, format!("{value}x")));
         assert_eq!((forged.status, forged.code.as_str()), (403, "SignatureDoesNotMatch"), "{name}: {value}, forged");
     }
     let twice = world.get("k", &[("range", "bytes=0-1"), ("range", "bytes=3-4")]);
     assert_eq!(told(&twice), (200, CONTENT));
-    // Dates in the older forms of HTTP count.
+    // Dates in HTTP's obsolete formats are valid.
     assert_eq!(world.get("k", &[("if-unmodified-since", "Sun Nov  6 08:49:37 1994")]).status, 412);
     assert_eq!(world.get("k", &[("if-modified-since", "Sunday, 06-Nov-94 08:49:37 GMT")]).status, 200);
 }
@@ -60,7 +60,11 @@ async fn entity_tags_are_opaque_and_weak_ones_match_no_write() {
         let put = world.send(&request("PUT", "k", &[("if-match", &tag)]).body(CONTENT));
         assert_eq!(put.status, 200, "{tag}: {put}");
     }
-    assert_eq!(world.get("k", &[("if-match", "x"), ("if-match", &etag)]).status, 200, "lines are one list");
+    assert_eq!(
+        world.get("k", &[("if-match", "x"), ("if-match", &etag)]).status,
+        200,
+        "several header lines are one list"
+    );
     assert_eq!(world.get("k", &[("if-none-match", &weak)]).status, 304, "If-None-Match compares weakly");
     assert_eq!(world.get("k", &[("if-match", &weak)]).status, 412);
     assert_eq!(world.send(&request("PUT", "k", &[("if-match", &weak)])).status, 412);

@@ -112,7 +112,7 @@ impl Postgres {
     pub fn transactions(told: &str) -> u64 {
         let mut lines = told.lines().filter_map(|line| line.strip_prefix("number of transactions actually processed:"));
         let count = lines.next().and_then(|rest| rest.trim().split('/').next()).and_then(|count| count.parse().ok());
-        count.unwrap_or_else(|| panic!("pgbench tells no count:\n{told}"))
+        count.unwrap_or_else(|| panic!("pgbench reports no count:\n{told}"))
     }
 
     /// The number of transactions in the tables of pgbench, whose sums have to agree.

@@ -1,8 +1,8 @@
 //! Links of the documents: pages, headings, files and commands that the texts name have to exist.
 //!
 //! - `docs/SUMMARY.md` lists every page of `docs/`, because mdBook builds only what it lists.
-//! - A link inside `docs/` stays inside `docs/`, because the site has nothing else. What lies outside has the address of
-//!   the repository.
+//! - A link from a page in `docs/` leads to another page in `docs/`, because the site has no other files. Files outside
+//!   are linked by the address of the repository.
 
 use std::collections::HashMap;
 
@@ -69,7 +69,7 @@ fn is_history(file: &File) -> bool {
     file.path.contains("decisions/") || file.path == "CHANGELOG.md"
 }
 
-/// What is wrong with a link, if anything is.
+/// The fault of a link, if there is one.
 fn judge_link(file: &File, link: &str, files: &HashMap<&str, &File>) -> Option<String> {
     let (path, heading) = link.split_once('#').unwrap_or((link, ""));
     let target = match path.strip_prefix(REPOSITORY) {

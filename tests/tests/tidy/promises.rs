@@ -1,11 +1,12 @@
 //! Promises in `docs/`: each names the test that would fail without it, and that test has to exist.
 //!
-//! - A promise is a row of a table whose last column is headed "test". In it stand, as code, the path of a test or of a
-//!   module with tests, without its crate; a part of a name with `…`; a name in the module before it; a file or folder.
+//! - A promise is a row of a table whose last column is headed "test". That column names tests in code spans: the path
+//!   of a test or of a module with tests, without its crate; a part of a name with `…`; a name in the module of the
+//!   span before it; a file or folder.
 
 use super::tree::{File, Finding};
 
-/// Where the promises are.
+/// The pages with promises.
 const PAGES: [&str; 2] = ["docs/durability.md", "docs/security.md"];
 
 /// Names in the tables that lead to no test.

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::mounted;
 use crate::support::*;
 
-/// For one call of cargo, in seconds.
+/// The time limit of one call of cargo, in seconds.
 const LIMIT: u64 = 200;
 
 #[test]
@@ -20,7 +20,7 @@ fn a_crate_is_built_tested_and_found_fresh() {
     let told = cargo(&dir, &["test"]);
     assert!(told.contains(&format!("{modules} passed")), "{told}");
     assert!(cargo(&dir, &["run", "--quiet"]).contains(&format!("sum {}", modules * (modules - 1) / 2)));
-    // Times as exact as cargo left them: nothing is built twice.
+    // The mount keeps times as exactly as cargo set them, so nothing is built twice.
     let again = cargo(&dir, &["build", "--verbose"]);
     assert!(again.contains("Fresh made") && !again.contains("Compiling"), "{again}");
     let source = dir.join("src/m0.rs");
@@ -60,11 +60,11 @@ fn write_crate(dir: &Path, modules: usize) {
     }
 }
 
-/// What cargo says, on both streams.
+/// Runs cargo; returns the output of both streams.
 fn cargo(dir: &Path, words: &[&str]) -> String {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words).arg("--offline").current_dir(dir);
-    // What the cargo that runs us told us is about another crate.
+    // Cargo's variables in this process are about the crate of these tests.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_") && text != "CARGO_HOME" || text.starts_with("RUSTC_") || text == "RUSTFLAGS" {

@@ -1,4 +1,4 @@
-//! System calls that no other tool here makes, one by one, with Linux's answers.
+//! System calls that no other tool here makes: each is made on a mount, and has to return what Linux documents.
 
 use std::process::Command;
 

@@ -19,9 +19,9 @@ use crate::support::*;
 
 const LARGEST: usize = 1 << 20;
 const LONGEST: usize = 96 << 10;
-/// What O_DIRECT wants of offsets, lengths and memory.
+/// The alignment of offsets, lengths and memory for O_DIRECT.
 const ALIGN: usize = 4096;
-/// S3 is asked each time so many operations are done.
+/// The number of operations after which the content is compared through S3.
 const ASKED_EVERY: usize = 1_000;
 
 #[test]
@@ -181,7 +181,7 @@ impl Exerciser {
         self.tell(number, "fallocate", at, len, |it| Ok(fallocate(&it.file, flags, at as u64, len as u64)?));
     }
 
-    /// From the file to the other one and back, to another place.
+    /// Copies a range from the file to the other one, and back to another place.
     fn copy(&mut self, number: usize) {
         let (at, len) = self.range(self.model.len(), 1);
         if len == 0 {
@@ -194,7 +194,7 @@ impl Exerciser {
         put(&mut self.model, back, &self.other_model[there..there + len]);
     }
 
-    /// What is called a hole is zeros. Where one begins is the file system's to say.
+    /// Asserts that holes are zeros. The file system is free to choose where a hole begins.
     fn look_for_holes(&mut self, number: usize) {
         let size = self.model.len();
         let mut at = self.rng.below(size + 1);
@@ -222,14 +222,14 @@ impl Exerciser {
         });
     }
 
-    /// A range within `end`, shorter at its end.
+    /// A random range within `end`, cut off at `end`.
     fn range(&mut self, end: usize, align: usize) -> (usize, usize) {
         let at = self.rng.below(end.max(1)) / align * align;
         let len = self.rng.below(LONGEST).min(end.saturating_sub(at)) / align * align;
         (at, len)
     }
 
-    /// Random bytes, as the model has them from now on.
+    /// Random bytes, which are put into the model.
     fn put(&mut self, at: usize, len: usize) -> Vec<u8> {
         let bytes = self.rng.bytes(len);
         put(&mut self.model, at, &bytes);

@@ -8,7 +8,7 @@ use crate::support::agree::both_agree;
 use crate::support::cli::check_store;
 use crate::support::*;
 
-/// The one of xfstests, built as its README says.
+/// The program of xfstests, built as its README says.
 #[test]
 fn both_handles_agree_after_it() {
     need!(root_and_fuse());

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::{checked_out, mounted};
 use crate::support::*;
 
-/// For one run.
+/// The time limit of one run.
 const LIMIT: u64 = 200;
 
 const CONFIG: &str = "\
@@ -45,7 +45,7 @@ fn random_operations_are_clean() {
     }
 }
 
-/// The one of xfstests, built as its README says; with and without O_DIRECT, each with mappings.
+/// The program of xfstests, built as its README says; with and without O_DIRECT, each with mappings.
 #[test]
 fn the_original_finds_nothing() {
     need!(root_and_fuse());

@@ -57,7 +57,7 @@ fn these_sources_are_cloned_and_whole() {
         git.run(&clone, &["fsck", "--full", "--strict"]);
         assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
         assert_eq!(git.run(&clone, &["rev-parse", "HEAD"]), git.run(repo(), &["rev-parse", "HEAD"]));
-        // What is checked out anew is what was: gc moved every object.
+        // A new checkout has the same files, although gc moved every object.
         git.run(&clone, &["rm", "-r", "--quiet", "--force", "."]);
         git.run(&clone, &["reset", "--hard", "--quiet"]);
         assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
@@ -71,7 +71,7 @@ impl Git<'_> {
     /// Runs git in `dir`, with no configuration but ours.
     fn run(&self, dir: &Path, words: &[&str]) -> String {
         let mut command = Command::new(self.0);
-        // The sources may belong to another user than the one who tests.
+        // The sources may belong to a user other than the one that runs the tests.
         command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "safe.directory");
         command.env("GIT_CONFIG_VALUE_0", "*");
         command.args(words).current_dir(dir).env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");

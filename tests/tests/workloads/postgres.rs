@@ -27,10 +27,10 @@ fn a_killed_cluster_recovers_all_it_acknowledged() {
         acknowledged += Postgres::transactions(&told.stdout);
         cluster.start();
         let kept = cluster.audit();
-        assert!(kept >= acknowledged, "{kept} transactions are there, {acknowledged} were acknowledged");
+        assert!(kept >= acknowledged, "{kept} transactions are in the tables, {acknowledged} were acknowledged");
         acknowledged = kept;
     }
-    assert!(acknowledged > 10, "only {acknowledged} transactions: no load to speak of");
+    assert!(acknowledged > 10, "only {acknowledged} transactions: too little load");
     drop(run(&mut cluster.bench(4, seconds), limit(120)).expect("pgbench ends").ok());
     cluster.check_and_stop();
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use super::mounted;
 use crate::support::*;
 
-/// For one run, in seconds.
+/// The time limit of one run, in seconds.
 const LIMIT: u64 = 120;
 
 #[test]
@@ -24,7 +24,7 @@ fn its_benchmark_leaves_a_consistent_database() {
         let database = mount.path().join(way);
         let count = amount(5_000, 1_000_000);
         drive(&bench, &database, "fillrandom,overwrite,readrandom,compact", count, words);
-        // Few, since each waits for the disk.
+        // Few writes, since each waits for the disk.
         let synced = [words, &["--sync=true", "--use_existing_db=true"]].concat();
         drive(&bench, &database, "overwrite,deleterandom,readseq,verifychecksum", amount(500, 50_000), &synced);
         let mut check = Command::new(&ldb);
@@ -38,7 +38,7 @@ fn drive(bench: &Path, database: &Path, benchmarks: &str, count: u32, words: &[&
     let mut command = Command::new(bench);
     command.arg(format!("--db={}", database.display())).arg(format!("--benchmarks={benchmarks}"));
     command.arg(format!("--num={count}")).args(words);
-    // Small enough that tables are written, merged and deleted.
+    // A small memory table, so that tables are written, merged and deleted.
     command.args(["--value_size=400", "--threads=2", "--write_buffer_size=1048576", "--target_file_size_base=1048576"]);
     command.args(["--verify_checksum=true", "--paranoid_checks=true", "--compression_type=none"]);
     let told = run(&mut command, limit(LIMIT)).expect("db_bench ends");

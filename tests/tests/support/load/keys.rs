@@ -10,13 +10,13 @@ use super::{Answer, Content, Ended, REQUEST_LIMIT, answer};
 use crate::support::Rng;
 
 const KEYS: usize = 12;
-/// The least size of a part that is not the last (S3 API, CompleteMultipartUpload).
+/// The smallest size of a part that is not the last (S3 API, CompleteMultipartUpload).
 const PART: usize = 5 << 20;
 
-/// What a key may hold: one state, or while a request is under way two. `None`: no object.
+/// The possible states of each key: one, or two while a request is in progress. `None`: no object.
 type Held = BTreeMap<String, Vec<Option<Content>>>;
 
-/// What is asked for next.
+/// A request.
 enum Ask {
     Put(String, Content),
     Upload(String, Content),
@@ -33,27 +33,27 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// One with keys of its own in a bucket.
+    /// A writer with its own keys in a bucket.
     pub fn new(bucket: &'static str, number: u64) -> Self {
         Self { bucket, number, held: Held::new(), done: 0 }
     }
 
-    /// Keys of which nobody knows whether they are old or new.
+    /// The number of keys that may have the old or the new state.
     pub fn open(&self) -> usize {
         self.held.values().filter(|states| states.len() > 1).count()
     }
 
-    /// Requests acknowledged since this was last asked.
+    /// The number of requests acknowledged since the last call.
     pub fn take_done(&mut self) -> usize {
         std::mem::take(&mut self.done)
     }
 
-    /// Writes until the server is gone.
+    /// Writes until the server ends.
     pub async fn work(self, client: Client, rng: Rng, ended: Ended) -> Self {
         self.work_while(client, rng, ended, || true).await
     }
 
-    /// The same, and while `going`.
+    /// Writes until the server ends, or `going` returns false.
     pub async fn work_while(mut self, client: Client, mut rng: Rng, ended: Ended, going: impl Fn() -> bool) -> Self {
         while going() {
             let ask = self.draw(&mut rng);
@@ -94,8 +94,8 @@ impl Keys {
         }
     }
 
-    /// All are of one bucket: each key holds one of the states it may hold, and from now on that one; the listing shows the
-    /// same. Fails if the server goes meanwhile; then it can be made again.
+    /// Asserts that each key has one of its possible states, which is its state from now on, and that the listing
+    /// agrees. All writers are of one bucket. Fails if the server ends meanwhile; the call can then be repeated.
     pub async fn compare(client: &Client, all: &mut [Self], cycle: usize) -> Result<(), Answer> {
         let mut expected = BTreeMap::new();
         let Some(bucket) = all.first().map(|keys| keys.bucket) else { return Ok(()) };
@@ -104,7 +104,7 @@ impl Keys {
             let found = states.iter().find(|state| state.map(Content::bytes) == seen);
             let len = seen.as_ref().map(Vec::len);
             let state =
-                *found.unwrap_or_else(|| panic!("cycle {cycle}: {key} holds {len:?} bytes, it may be {states:?}"));
+                *found.unwrap_or_else(|| panic!("cycle {cycle}: {key} has {len:?} bytes; possible are {states:?}"));
             *states = vec![state];
             expected.extend(state.map(|content| (key.clone(), content.len)));
         }
@@ -121,7 +121,7 @@ impl Keys {
 }
 
 impl Ask {
-    /// The keys it changes, and what they hold then.
+    /// The keys that the request changes, and their content afterwards.
     fn outcome(&self) -> (Vec<String>, Option<Content>) {
         match self {
             Self::Put(key, content) | Self::Upload(key, content) => (vec![key.clone()], Some(*content)),
@@ -144,7 +144,7 @@ impl Ask {
             Self::Delete(keys) => match &keys[..] {
                 [key] => answer(client.delete_object().bucket(bucket).key(key).send().await, ended).into(),
                 keys => match answer(delete_all(client, bucket, keys).await, ended) {
-                    // Each key has an answer of its own.
+                    // Each key has its own result in the answer.
                     Ok(deleted) if deleted.errors().is_empty() => Answer::Acknowledged,
                     Ok(deleted) => {
                         assert!(ended.is_cut(), "refused: {:?}", deleted.errors());
@@ -157,7 +157,7 @@ impl Ask {
     }
 }
 
-/// On both sides of where content lies: in the record, in a segment, in a file of its own.
+/// A length for each place of content: the record, a segment, a file.
 fn len(rng: &mut Rng) -> usize {
     let longest = match rng.below(20) {
         0..8 => 4096,
@@ -198,6 +198,6 @@ async fn read(client: &Client, bucket: &str, key: &str) -> Result<Option<Vec<u8>
         Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => return Ok(None),
         asked => answer(asked, Ended::ByDeath)?,
     };
-    // One that is cut off came from a server that went, or found damage: then it comes so again.
+    // The body ends early if the server ended or found damage; damage ends the next read early too.
     object.body.collect().await.map(|body| Some(body.to_vec())).map_err(|_| Answer::Lost)
 }

@@ -6,13 +6,13 @@ use super::{Answer, Content, Ended, KEPT, REQUEST_LIMIT, answer};
 use crate::support::Rng;
 
 const KEYS: usize = 3;
-/// More are thinned out.
+/// A key with more versions gets some removed.
 const VERSIONS_MAX: usize = 6;
 
-/// The versions of a key by their ids, which fall with time: the newest first. `None` is a delete marker.
+/// The versions of a key by their ids, newest first: ids decrease with time. `None` is a delete marker.
 type Versions = Vec<(String, Option<Content>)>;
 
-/// What is asked for next.
+/// A request.
 #[derive(Clone, Debug)]
 enum Ask {
     Put(Content),
@@ -38,12 +38,12 @@ impl Histories {
         Self { number, keys: (0..KEYS).map(|_| History::default()).collect(), done: 0 }
     }
 
-    /// Keys of which nobody knows whether they are old or new.
+    /// The number of keys that may have the old or the new state.
     pub fn open(&self) -> usize {
         self.keys.iter().filter(|key| key.pending.is_some()).count()
     }
 
-    /// Requests acknowledged since this was last asked.
+    /// The number of requests acknowledged since the last call.
     pub fn take_done(&mut self) -> usize {
         std::mem::take(&mut self.done)
     }
@@ -52,7 +52,7 @@ impl Histories {
         format!("w{}/{at}", self.number)
     }
 
-    /// Writes until the server is gone, or refuses.
+    /// Writes until the server ends, or refuses.
     pub async fn work(mut self, client: Client, mut rng: Rng, ended: Ended) -> Self {
         loop {
             let at = rng.below(KEYS);
@@ -68,7 +68,8 @@ impl Histories {
         }
     }
 
-    /// Each key has the versions that were acknowledged, with what was under way done or not, and each of them is whole.
+    /// Asserts that each key has exactly the acknowledged versions, each with its content. The request that was in
+    /// progress may have had its effect.
     pub async fn compare(&mut self, client: &Client, cycle: usize) {
         for at in 0..KEYS {
             let name = self.key(at);
@@ -91,7 +92,9 @@ impl Histories {
             }
             let found = possible.into_iter().find(|versions| is_known(versions));
             history.versions = found.unwrap_or_else(|| {
-                panic!("cycle {cycle}: {name} has the versions {seen:?}, not {before:?} and perhaps {pending:?}")
+                panic!(
+                    "cycle {cycle}: {name} has the versions {seen:?}; expected {before:?}, with or without {pending:?}"
+                )
             });
             for (id, content) in &history.versions {
                 whole(client, &name, id, *content, cycle).await;
@@ -124,7 +127,7 @@ impl History {
     }
 }
 
-/// Asks; the id of the version that was made.
+/// Sends a request; returns the id of the created version.
 async fn request(client: &Client, key: &str, ask: &Ask, ended: Ended) -> Result<String, Answer> {
     let id = match ask {
         Ask::Put(content) => {
@@ -137,7 +140,7 @@ async fn request(client: &Client, key: &str, ask: &Ask, ended: Ended) -> Result<
             answer(delete.send().await, ended)?.version_id
         }
     };
-    Ok(id.expect("a bucket that keeps versions says which"))
+    Ok(id.expect("a bucket with versioning returns a version id"))
 }
 
 /// The ids of all versions and markers of a key, the newest first.
@@ -159,5 +162,5 @@ async fn whole(client: &Client, key: &str, id: &str, content: Option<Content>, c
     };
     let got = got.unwrap_or_else(|error| panic!("cycle {cycle}: {key} version {id}: {error:?}"));
     let seen = got.body.collect().await.expect("a body").to_vec();
-    assert!(seen == content.bytes(), "cycle {cycle}: version {id} of {key} is not what was put");
+    assert!(seen == content.bytes(), "cycle {cycle}: version {id} of {key} has other content than was put");
 }
