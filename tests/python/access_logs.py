@@ -1,4 +1,4 @@
-"""Server access logging as boto3 sees it: set, told, and delivered."""
+"""Server access logging through boto3: setting it, reading the setting, and the delivered lines."""
 
 import re
 import time
@@ -12,7 +12,7 @@ LINE = re.compile(
 
 
 def delivered(s3, bucket, prefix, wanted):
-    """The fields of all lines, once one has the operation."""
+    """The fields of all delivered lines, once one of them is of the operation."""
     for _ in range(100):
         texts = [s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode() for key in all_keys(s3, bucket, prefix)]
         lines = [LINE.match(line) for text in texts for line in text.splitlines()]

@@ -1,4 +1,4 @@
-"""Buckets, access and refusals as boto3 sees them. Keys of accounts with each grant come from the environment."""
+"""Buckets, access and refusals through boto3. The environment has a key of an account with each grant."""
 
 import datetime
 import pathlib
@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from checks import MIB, all_keys, check, client, client_of, content, equal, refused, run
 
-# Every bucket and object operation that is not offered, with what it needs to be sent.
+# Every unsupported bucket and object operation, with the arguments that boto3 requires.
 NOT_OFFERED = {
     "put_bucket_website": {"WebsiteConfiguration": {"IndexDocument": {"Suffix": "index.html"}}},
     "put_bucket_accelerate_configuration": {"AccelerateConfiguration": {"Status": "Enabled"}},
@@ -31,7 +31,7 @@ def buckets_come_and_go(s3, bucket):
     name = f"{bucket}-x"
     refused("404", 404, s3.head_bucket, Bucket=name)
     s3.create_bucket(Bucket=name)
-    s3.create_bucket(Bucket=name)  # One's own bucket, in us-east-1.
+    s3.create_bucket(Bucket=name)  # In us-east-1, creating one's own bucket again succeeds.
     head = s3.head_bucket(Bucket=name)
     equal(head["BucketRegion"], "us-east-1", "region")
     equal(s3.get_bucket_location(Bucket=name)["LocationConstraint"], None, "location")
@@ -137,7 +137,7 @@ def presigned_urls_of_version_2_open_one_request(s3, bucket):
         named = {"Bucket": bucket, "Key": "a b+ü"}
         typed = {**named, "ContentType": "text/plain", "Metadata": {"a": "b"}}
         if style == "virtual" and "amazonaws" not in old.generate_presigned_url("get_object", Params=named):
-            continue  # The endpoint is an address, which has no hosts below it.
+            continue  # The endpoint is an IP address, below which there are no host names.
         put = old.generate_presigned_url("put_object", Params=typed, ExpiresIn=60)
         equal("AWSAccessKeyId=" in put, True, f"version 2: {put}")
         data = content(MIB)
@@ -174,11 +174,11 @@ def presigned_urls_open_one_request(s3, bucket):
     status, text = http("GET", put)
     equal((status, b"SignatureDoesNotMatch" in text), (403, True), f"another method: {text}")
     equal(s3.get_object(Bucket=bucket, Key="a b+ü")["Body"].read(), data, "content")
-    equal(http("GET", f"{s3.meta.endpoint_url}/{bucket}/a")[0], 403, "no signature at all")
+    equal(http("GET", f"{s3.meta.endpoint_url}/{bucket}/a")[0], 403, "a request without a signature")
 
 
 def http(method, url, data=None, headers=None):
-    """A plain request, without anything of the SDK."""
+    """Sends an HTTP request without the SDK."""
     request = urllib.request.Request(url, data=data, method=method, headers=headers or {})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -200,7 +200,7 @@ def may(call, **arguments):
 
 @check
 def grants_are_honoured(s3, _):
-    bucket = "granted"  # Made and granted by the test that runs this.
+    bucket = "granted"  # Created, and granted to the accounts, by the test that runs this script.
     s3.put_object(Bucket=bucket, Key="seen", Body=b"x")
     for key, reads, writes in [("RO", True, False), ("RW", True, True), ("WO", False, True), ("NONE", False, False)]:
         theirs = client(key)

@@ -24,18 +24,18 @@ NOREPLACE, EXCHANGE, WHITEOUT = 1, 2, 4
 KEEP, PUNCH, COLLAPSE, ZERO, INSERT, UNSHARE = 1, 2, 8, 16, 32, 64
 OFD_GETLK, OFD_SETLK, OFD_SETLKW = 36, 37, 38
 LINKS_MAX = 65_000
-# Where Linux has two names.
+# Error numbers with two names on Linux.
 NAMES = {errno.EOPNOTSUPP: "EOPNOTSUPP", errno.EDEADLK: "EDEADLK", errno.EAGAIN: "EAGAIN"}
 CALLS = []
 
 
 def call(expected):
-    """A call, and its answer: a value, or the name of an error."""
+    """Makes a call and compares its result: a value, or the name of an error."""
     return lambda function: CALLS.append((function, expected))
 
 
 def told(function, *args, **named):
-    """What a call answered, or the name of its error."""
+    """The result of a call, or the name of its error."""
     try:
         return function(*args, **named)
     except OSError as error:

@@ -26,7 +26,7 @@ def parts_may_come_in_any_order_and_twice(s3, bucket):
         etags[number] = s3.upload_part(PartNumber=number, Body=parts[number], **target)["ETag"]
         equal(etags[number], f'"{md5(parts[number])}"', f"ETag of part {number}")
     refused("404", 404, s3.head_object, Bucket=bucket, Key="k")
-    # Part 9 is not named, so it is dropped.
+    # The completion does not name part 9, so it is dropped.
     done = s3.complete_multipart_upload(MultipartUpload=named((n, etags[n]) for n in [1, 2, 5]), **target)
     data = parts[1] + parts[2] + parts[5]
     expected = md5(b"".join(hashlib.md5(parts[number]).digest() for number in [1, 2, 5]))

@@ -1,4 +1,4 @@
-"""Objects as boto3 sees them: round trips, attributes, ranges, keys, copies, deletions."""
+"""Objects through boto3: round trips, attributes, ranges, keys, copies, deletions."""
 
 import datetime
 import hashlib
@@ -13,7 +13,7 @@ from checks import KIB, MIB, all_keys, check, content, equal, md5, refused, run
 
 SIZES = [0, 1, 4 * KIB, 4 * KIB + 1, 128 * KIB, 128 * KIB + 1, 5 * MIB]
 
-# What a shell, a URL, XML or a path might trip over. Each is its own object.
+# Keys that are special in a shell, a URL, XML or a path. Each is a separate object.
 KEYS = [
     "a", "a/", "a/b", "a//b", "a/b/", "a!", "a0", "./x", "../x", "..", ".", "x/.", "x/../y", "/lead", "//", "trail//",
     " ", " lead", "trail ", "two  spaces", "plus+plus", "per%cent", "%2F", "%", "and&and", "ask?ask", "hash#hash",
@@ -102,7 +102,7 @@ def bodies_of_unknown_length_stream(s3, bucket):
     equal(md5(out.getvalue()), md5(data), "content")
     body = s3.get_object(Bucket=bucket, Key="stream")["Body"]
     equal(body.read(10), data[:10], "first bytes")
-    body.close()  # The client leaves in the middle of the answer, and the server goes on.
+    body.close()  # The client closes the connection in the middle of the answer; the server continues.
     equal(s3.head_object(Bucket=bucket, Key="stream")["ContentLength"], 9 * MIB, "length")
 
 
@@ -266,7 +266,7 @@ def deletions_are_idempotent(s3, bucket):
         equal(answer["ResponseMetadata"]["HTTPStatusCode"], 204, "status")
     refused("NoSuchKey", 404, s3.get_object, Bucket=bucket, Key="dir/k")
     refused("NoSuchBucket", 404, s3.delete_object, Bucket="no-such-bucket-here", Key="k")
-    # A deletion of what is not there must not touch what lies beside or below it.
+    # Deleting an absent key must not delete the keys beside or below it.
     s3.put_object(Bucket=bucket, Key="dir/sub/k", Body=b"2")
     for key in ["dir", "dir/", "dir/sub", "dir/sub/", "dir/sub/k/"]:
         s3.delete_object(Bucket=bucket, Key=key)

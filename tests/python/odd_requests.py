@@ -1,4 +1,4 @@
-"""Requests that are signed well and cannot be: odd ranges, sizes, headers and documents, each with the code of S3."""
+"""Correctly signed, invalid requests: odd ranges, sizes, headers and documents, each with S3's error code."""
 
 import hashlib
 import socket
@@ -7,7 +7,7 @@ from checks import all_keys, check, equal, run
 from signer import UNSIGNED, Signer, host, message, send
 
 CASES = [
-    # method, what follows the bucket, query, headers, body, status, code
+    # method, path after the bucket, query, headers, body, status, code
     ("PUT", "/k", "", {"content_md5": "not base64"}, b"x", 400, "InvalidDigest"),
     ("PUT", "/k", "", {"content_md5": "AAAA"}, b"x", 400, "InvalidDigest"),
     ("PUT", "/k", "", {"x_amz_checksum_crc32": "AAA"}, b"x", 400, "InvalidRequest"),

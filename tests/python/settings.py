@@ -1,4 +1,4 @@
-"""Settings of buckets as boto3 sees them: tags, policy, public access, CORS, lifecycle, ownership, ACL, object lock."""
+"""Bucket settings through boto3: tags, policy, public access, CORS, lifecycle, ownership, ACL, object lock."""
 
 import datetime
 import json
@@ -42,7 +42,7 @@ def tags_of_an_object(s3, bucket):
 
 
 def public(bucket):
-    """A policy that lets everybody read, and nobody write."""
+    """A policy that allows everyone to read, and nobody to write."""
     everybody = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
     return json.dumps({"Version": "2012-10-17", "Statement": [everybody]})
 
@@ -53,7 +53,7 @@ def a_policy_opens_a_bucket_to_all(s3, bucket):
     nobody = client_of("", "", signature_version=UNSIGNED)
     refused("AccessDenied", 403, nobody.get_object, Bucket=bucket, Key="k")
     refused("NoSuchBucketPolicy", 404, s3.get_bucket_policy, Bucket=bucket)
-    # A new bucket's public access is blocked, its policy included.
+    # A new bucket blocks public access, also by policies.
     refused("AccessDenied", 403, s3.put_bucket_policy, Bucket=bucket, Policy=public(bucket))
     s3.delete_public_access_block(Bucket=bucket)
     s3.put_bucket_policy(Bucket=bucket, Policy=public(bucket))
@@ -84,7 +84,7 @@ def a_deny_wins_over_the_grant(s3, bucket):
 
 
 def ask(s3, bucket, method, origin, **headers):
-    """A browser's question; status and headers of the answer."""
+    """Sends a browser's CORS request; returns status and headers of the answer."""
     headers = {"Origin": origin, **{name.replace("_", "-"): value for name, value in headers.items()}}
     request = urllib.request.Request(f"{s3.meta.endpoint_url}/{bucket}/k", method=method, headers=headers)
     try:

@@ -1,4 +1,4 @@
-"""Object versions as boto3 sees them: enabled, suspended, delete markers, and the version `null` from before."""
+"""Object versions through boto3: enabled and suspended versioning, delete markers, and the version `null` from before."""
 
 from checks import check, equal, refused, run
 
@@ -80,7 +80,7 @@ def suspended_buckets_replace_the_null_version(s3, bucket):
     kept = put(s3, bucket, "k", b"kept")
     versioning(s3, bucket, "Suspended")
     for number in range(3):
-        # S3 may tell `null` or nothing, never an id of its own.
+        # S3 may return `null` or no version id, but never a new id.
         equal(put(s3, bucket, "k", b"%d" % number) in (None, "null"), True, "id while suspended")
     equal(listed(s3, bucket), {"k": [("null", True, False), (kept, False, False)]}, "listing")
     s3.delete_object(Bucket=bucket, Key="k")

@@ -1,4 +1,4 @@
-"""Static websites as boto3 sets them and a browser sees them."""
+"""Static websites: set through boto3, read as a browser does."""
 
 import json
 import os

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 const SCRIPT: &str = "while read -r script; do sh \"$script\" & echo \"$!\"; wait \"$!\"; echo \"$?\"; done";
-/// How long a shell takes to start a process.
+/// The time limit for the shell to start a process.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The shell.
@@ -67,7 +67,7 @@ impl Launcher {
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // Both fail only if it has ended by itself.
+        // Both calls fail only if the process has ended already.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }

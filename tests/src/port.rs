@@ -30,7 +30,7 @@ impl Port {
         taken().map_err(|errno| format!("no port for a server: {errno}"))
     }
 
-    /// The address with it.
+    /// The address, `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> SocketAddrV4 {
         self.address
     }

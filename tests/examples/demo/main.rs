@@ -1,8 +1,8 @@
 //! `cargo demo`: walks through the features on a new store, one line per step, over the endpoints that Kubernetes and
 //! S3 clients use.
 //!
-//! - The server is the built binary; it is ended by SIGTERM, and its folder is removed with the demo.
-//! - Without root or `/dev/fuse` mounting is impossible: the demo says so and shows the S3 half.
+//! - The server is the built binary; SIGTERM ends it, and its folder is removed when the demo ends.
+//! - Without root or `/dev/fuse` mounting is impossible: the demo says so and shows only the S3 steps.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks on its streams")]
 
@@ -39,7 +39,7 @@ fn failed(failure: &Failure) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Builds the binary the demo starts, which is not a dependency of it.
+/// Builds the server, which cargo does not build for an example.
 fn build() -> Result<(), Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
@@ -54,13 +54,13 @@ async fn tell(server: &Server) -> Result<(), Failure> {
     match root_and_fuse() {
         Ok(()) => story::with_mounts(server).await,
         Err(reason) => {
-            println!("          nothing can be mounted here, so this is the S3 half only: {reason}");
+            println!("          this machine cannot mount, so only the S3 steps are shown: {reason}");
             story::without_mounts(server).await
         }
     }
 }
 
-/// Ends the server; what went wrong in the story comes first.
+/// Ends the server; an error of the steps takes precedence over an error of the end.
 fn end(mut server: Server, told: Result<(), Failure>) -> Result<(), Failure> {
     if told.is_err() {
         eprintln!("the server's log:\n{}", server.log());
@@ -74,7 +74,7 @@ fn end(mut server: Server, told: Result<(), Failure>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells that a step was done, and who did it.
+/// Prints that a step succeeded, and which endpoint performed it.
 fn step(who: &str, what: &str) {
     println!("{who:<8}  {what}");
 }

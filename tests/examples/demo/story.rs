@@ -13,7 +13,7 @@ const BUCKET: &str = "demo-bucket";
 const OBJECT: &str = "letters/object.txt";
 const FILE: &str = "letters/file.txt";
 
-/// The doors, and what COSI gave.
+/// Clients of the endpoints, and the access that COSI granted.
 struct Stage {
     cosi: Cosi,
     csi: Csi,
@@ -35,7 +35,7 @@ async fn begin(server: &Server) -> Result<Stage, Failure> {
     Ok(Stage { cosi, csi, access, s3 })
 }
 
-/// The whole story.
+/// All steps.
 pub async fn with_mounts(server: &Server) -> Result<(), Failure> {
     let mut stage = begin(server).await?;
     let secret = stage.access.kubernetes_secret(BUCKET);
@@ -69,7 +69,7 @@ pub async fn with_mounts(server: &Server) -> Result<(), Failure> {
     delete_all(stage, &volume, &snapshot).await
 }
 
-/// The half of it that needs no mount.
+/// The steps that need no mount.
 pub async fn without_mounts(server: &Server) -> Result<(), Failure> {
     let mut stage = begin(server).await?;
     let snapshot = stage.csi.snapshot(BUCKET, "demo-snapshot").await?;

@@ -51,7 +51,7 @@ fn a_bucket_is_made_filled_synced_and_removed() {
     every_command(aws, &Server::start());
 }
 
-/// aws-cli version 2, where it is installed beside version 1.
+/// aws-cli version 2, as the distribution packages it; the other tests use the last release of version 1.
 #[test]
 fn a_bucket_is_made_filled_synced_and_removed_by_the_distributions_version() {
     need!(python().ok_or("boto3 is not installed: run tests/setup.sh"));
