@@ -44,7 +44,7 @@ fn an_upgrade_to_settings_that_are_not_taken_is_refused() {
     let mut server = Options::default().args(["--config", config.to_str().expect("a path of ours")]).start();
     fs::write(&config, "lifecycle-day = \"a day\"\n").expect("written");
     let text = refusal(&server, &["upgrade"], 1);
-    assert!(text.contains("lifecycle-day") && text.contains("does not take"), "{text}");
+    assert!(text.contains("lifecycle-day") && text.contains("does not accept"), "{text}");
     json(&server, &["bucket", "list"]);
     fs::write(&config, "lifecycle-day = \"12h\"\n").expect("written");
     server.upgrade();

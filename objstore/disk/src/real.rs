@@ -97,7 +97,7 @@ impl Disk for RealDisk {
     fn make_dir(&self, dir: &Path) -> Result<()> {
         match fs::DirBuilder::new().mode(0o700).create(dir) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-            Err(error) => Err(failed("making the folder", dir, error)),
+            Err(error) => Err(failed("creating the folder", dir, error)),
             Ok(()) => Ok(()),
         }
     }
@@ -109,7 +109,7 @@ impl Disk for RealDisk {
         };
         // Only the ext file systems have this attribute.
         if let Err(error) = mark() {
-            tracing::debug!(dir = %dir.display(), %error, "folders are placed as the file system likes");
+            tracing::debug!(dir = %dir.display(), %error, "the file system chooses where folders are placed");
         }
     }
 
@@ -198,12 +198,12 @@ pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
 
 /// All space on the file system that holds `path`.
 pub fn space_of(path: &Path) -> Result<Space> {
-    statvfs(path).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
+    statvfs(path).map(|room| space(&room)).map_err(|errno| failed("getting the free space of", path, errno))
 }
 
 /// All space on the file system of an open file, which may have no name any more; `path` is the name for messages.
 pub(super) fn space_beside(file: &fs::File, path: &Path) -> Result<Space> {
-    fstatvfs(file).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
+    fstatvfs(file).map(|room| space(&room)).map_err(|errno| failed("getting the free space of", path, errno))
 }
 
 fn space(room: &StatVfs) -> Space {
@@ -232,7 +232,7 @@ fn taken(path: &Path, file: &mut fs::File) -> Error {
 fn foreign(path: &Path) -> Error {
     let folder = parent(path).display();
     let user = rustix::process::geteuid().as_raw();
-    let why = format!("the folder {folder} may not be used by user {user}: run this as the user who owns it");
+    let why = format!("user {user} may not use the folder {folder}: run this as the user who owns it");
     Error::Unusable { why }
 }
 

@@ -50,7 +50,7 @@ fn commands_are_refused_with_what_to_do_and_change_nothing() {
         (&["snapshot", "delete", "absent"], 1, &["absent"]),
         (&["volume", "show", "absent"], 1, &["absent"]),
         // Resources that cannot be deleted.
-        (&["account", "delete", "root"], 1, &["root", "stays"]),
+        (&["account", "delete", "root"], 1, &["root", "cannot be deleted"]),
         // Paths.
         (&["mount", "docs", "/"], 1, &["/"]),
         (&["mount", "docs", "/nonexistent/dir"], 1, &["/nonexistent/dir", "make it first"]),
