@@ -18,22 +18,22 @@ const fn ceiling(word: &'static str, lines: usize, instead: &'static str) -> Cei
 
 /// The words, in pieces, so that this file contains none of them.
 const CEILINGS: [Ceiling; 17] = [
-    ceiling(concat!("The ", "same,"), 6, "name the thing again, so that the comment stands alone"),
-    ceiling(concat!("who", "ever"), 5, "name who: the client, the caller, the account"),
+    ceiling(concat!("The ", "same,"), 0, "name the thing again, so that the comment stands alone"),
+    ceiling(concat!("who", "ever"), 1, "name who: the client, the caller, the account"),
     ceiling(concat!("Who", "ever"), 0, "name who: the client, the caller, the account"),
-    ceiling(concat!("nobody", "'s"), 1, "name the state: unreferenced, without an owner"),
-    ceiling(concat!("who ", "comes"), 1, "name who: the next thread, the next client"),
+    ceiling(concat!("nobody", "'s"), 0, "name the state: unreferenced, without an owner"),
+    ceiling(concat!("who ", "comes"), 0, "name who: the next thread, the next client"),
     ceiling(concat!("by ", "now"), 0, "leave it out, or give the time"),
-    ceiling(concat!("a", "new"), 13, "again, or a new one"),
+    ceiling(concat!("a", "new"), 2, "again, or a new one"),
     ceiling(concat!("men", "ded"), 3, "repaired, fixed"),
-    ceiling(concat!("is ", "told"), 8, "is notified, is logged, receives"),
-    ceiling(concat!("are ", "told"), 3, "are notified, receive"),
+    ceiling(concat!("is ", "told"), 2, "is notified, is logged, receives"),
+    ceiling(concat!("are ", "told"), 1, "are notified, receive"),
     ceiling(concat!("lets ", "go"), 0, "releases, closes"),
     ceiling(concat!("of its ", "own accord"), 0, "by itself"),
-    ceiling(concat!("what", "ever"), 46, "any, or name the cases"),
-    ceiling(concat!("some", "body"), 24, "name who: a client, an operator, a program"),
-    ceiling(concat!("past the ", "server"), 8, "by passthrough"),
-    ceiling(concat!("warr", "ant"), 1, "access check"),
+    ceiling(concat!("what", "ever"), 29, "any, or name the cases"),
+    ceiling(concat!("some", "body"), 3, "name who: a client, an operator, a program"),
+    ceiling(concat!("past the ", "server"), 4, "by passthrough"),
+    ceiling(concat!("warr", "ant"), 0, "access check"),
     ceiling(concat!("makes ", "up for"), 0, "compensates"),
 ];
 
