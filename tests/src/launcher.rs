@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_started_keeps_its_words_and_tells_how_it_ended() {
+    fn a_started_program_keeps_its_arguments_and_reports_its_status() {
         let dir = tempfile::tempdir().expect("a folder");
         let log = dir.path().join("log");
         let mut launcher = Launcher::new().expect("a shell");

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_the_binaries_and_moves_what_skipped_itself() {
+    fn results_of_binaries_are_summed_and_skips_are_counted() {
         let mut totals = Totals::default();
         for line in [
             "running 3 tests",

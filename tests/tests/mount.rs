@@ -14,7 +14,7 @@ use crate::support::*;
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_mount_is_there_until_it_is_taken_away() {
+fn a_mount_stays_until_it_is_unmounted() {
     need!(root_and_fuse());
     let server = Server::start();
     make_bucket(&server, "files", &[]);
@@ -33,7 +33,7 @@ fn a_mount_is_there_until_it_is_taken_away() {
 }
 
 #[test]
-fn a_terminated_server_takes_its_mounts_along_and_keeps_what_was_written() {
+fn a_terminated_server_unmounts_and_keeps_all_writes() {
     need!(root_and_fuse());
     let mut server = Server::start();
     make_bucket(&server, "files", &[]);
@@ -99,7 +99,7 @@ fn read_calls(server: &Server, dir: &Path) -> u64 {
 }
 
 #[test]
-fn what_a_mount_does_can_be_counted_and_watched() {
+fn operations_of_a_mount_can_be_counted_and_traced() {
     need!(root_and_fuse());
     let server = Server::start();
     make_bucket(&server, "files", &[]);

@@ -37,7 +37,7 @@ fn an_upgrade_leaves_no_zombies() {
 }
 
 #[test]
-fn an_upgrade_to_settings_that_are_not_taken_is_refused() {
+fn an_upgrade_with_invalid_settings_is_refused() {
     let home = Home::new().expect("a folder");
     let config = home.path().join("amphora.toml");
     fs::write(&config, "lifecycle-day = \"24h\"\n").expect("written");

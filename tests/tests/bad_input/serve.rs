@@ -86,7 +86,7 @@ pub(super) fn tree(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
+fn invalid_settings_are_refused_before_anything_changes() {
     let home = Home::new().expect("a folder");
     let long = format!("--cosi-endpoint=unix:///tmp/{}", "s".repeat(110));
     let deep = format!("--data-dir=/tmp/{}", "d".repeat(110));
@@ -135,7 +135,7 @@ fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_served_ends_the_start() {
+fn an_invalid_certificate_prevents_the_start() {
     let home = Home::new().expect("a folder");
     let (first, second) = (home.path().join("first"), home.path().join("second"));
     let [good, other] = [&first, &second].map(|folder| {
@@ -183,7 +183,7 @@ fn config_files_are_refused_with_the_key_named() {
 }
 
 #[test]
-fn what_is_in_use_stays_with_its_owner() {
+fn a_folder_port_or_socket_in_use_is_refused() {
     let server = Server::start();
     cli::json(&server, &["bucket", "create", "docs"]);
     let before = cli::listings(&server);
@@ -219,7 +219,7 @@ fn what_is_in_use_stays_with_its_owner() {
 }
 
 #[test]
-fn the_rest_of_a_crash_is_not_in_use() {
+fn leftovers_of_a_crash_are_not_in_use() {
     let home = Home::new().expect("a folder");
     // A socket file whose owner has died is replaced, since no process answers.
     drop(UnixListener::bind(home.socket("csi")).expect("bound"));
@@ -231,7 +231,7 @@ fn the_rest_of_a_crash_is_not_in_use() {
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_opened_is_left_as_it_is() {
+fn a_data_folder_that_cannot_be_opened_is_left_unchanged() {
     let home = Home::new().expect("a folder");
     fs::write(home.data_dir(), "a file").expect("written");
     Case::new("a file as data folder", 1, &[], &["data"]).refused(&home);

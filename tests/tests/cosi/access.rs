@@ -33,7 +33,7 @@ async fn a_repeated_grant_answers_the_same_secret() {
 }
 
 #[tokio::test]
-async fn the_mode_is_what_s3_allows() {
+async fn the_mode_of_an_access_is_enforced_by_s3() {
     let driver = Driver::start().await;
     driver.create("claim-1", &[]).await.expect("made");
     driver.create("claim-2", &[]).await.expect("made");
@@ -56,7 +56,7 @@ async fn secrets_carry_the_endpoint_that_serve_was_given() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_granted_is_refused_and_changes_nothing() {
+async fn an_invalid_access_is_refused_and_changes_nothing() {
     let driver = Driver::start().await;
     driver.create("claim-1", &[]).await.expect("made");
     driver.create("claim-2", &[]).await.expect("made");

@@ -46,7 +46,7 @@ async fn the_same_name_with_other_parameters_is_another_bucket() {
 }
 
 #[tokio::test]
-async fn parameters_are_kept_and_unknown_ones_named() {
+async fn parameters_are_stored_and_unknown_ones_are_named() {
     let driver = Driver::start().await;
     driver.create("small", &[("quota", "64Ki"), ("versioning", "disabled")]).await.expect("made");
     assert_eq!(cli::json(&driver.server, &["bucket", "show", "small"])["quotaBytes"], 65536);
@@ -120,7 +120,7 @@ async fn a_bucket_that_a_node_uses_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn what_cosi_did_not_make_is_not_destroyed() {
+async fn cosi_deletes_only_what_it_created() {
     let driver = Driver::start().await;
     driver.create("claim-1", &[]).await.expect("made");
     let by_hand = cli::account(&driver.server, "cosi-alice");
@@ -166,7 +166,7 @@ async fn a_bucket_that_is_mounted_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn the_first_answer_about_a_bucket_takes_its_time() {
+async fn the_first_answer_about_a_bucket_is_delayed() {
     use std::time::{Duration, Instant};
 
     let driver = Driver::of(Options::default().args(["--cosi-answer-delay", "500ms"]).start()).await;

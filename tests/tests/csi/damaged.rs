@@ -9,7 +9,7 @@ use super::{Driver, no_secrets};
 use crate::support::*;
 
 #[tokio::test]
-async fn a_damaged_record_of_a_mount_is_passed_over_and_made_anew() {
+async fn a_damaged_record_of_a_mount_is_skipped_and_recreated() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;

@@ -20,7 +20,7 @@ use crate::support::*;
 const CALLS_LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_volume_without_server_and_holder_is_taken_down_and_shown_again() {
+async fn a_volume_without_server_and_holder_is_unmounted_and_mounted_again() {
     need!(root_and_fuse());
     let mut driver = Driver::of(Options::default().holder().start()).await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -59,7 +59,7 @@ async fn a_volume_without_server_and_holder_is_taken_down_and_shown_again() {
 }
 
 #[tokio::test]
-async fn a_volume_that_a_holder_keeps_in_vain_is_left_to_the_administrator() {
+async fn a_volume_that_cannot_be_taken_over_is_left_to_the_administrator() {
     need!(root_and_fuse());
     let mut driver = Driver::of(Options::default().holder().start()).await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;

@@ -17,7 +17,7 @@ use crate::support::grpc::refused;
 use crate::support::*;
 
 #[tokio::test]
-async fn a_volume_is_a_bucket_and_goes_with_its_claim() {
+async fn a_volume_is_a_bucket_and_is_deleted_with_its_claim() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -57,7 +57,7 @@ async fn a_volume_is_a_bucket_and_goes_with_its_claim() {
 }
 
 #[tokio::test]
-async fn the_size_is_a_limit_that_can_grow() {
+async fn the_size_of_a_volume_is_a_limit_that_can_grow() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 1 << 20, None).await;
@@ -91,7 +91,7 @@ async fn stats(driver: &mut Driver, volume: &str) -> proto::csi::v1::VolumeUsage
 }
 
 #[tokio::test]
-async fn a_clone_of_a_snapshot_shows_the_past() {
+async fn a_clone_of_a_snapshot_shows_its_content() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -126,7 +126,7 @@ async fn a_clone_of_a_snapshot_shows_the_past() {
 }
 
 #[tokio::test]
-async fn one_stage_serves_many_targets_each_as_narrow_as_asked() {
+async fn one_staged_volume_serves_many_targets_with_their_own_options() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -150,7 +150,7 @@ async fn one_stage_serves_many_targets_each_as_narrow_as_asked() {
 }
 
 #[tokio::test]
-async fn mount_options_of_the_claim_reach_the_files() {
+async fn mount_options_of_the_claim_take_effect() {
     use proto::csi::v1::NodeStageVolumeRequest;
     use proto::csi::v1::volume_capability::{AccessType, MountVolume};
     use std::os::unix::fs::MetadataExt;

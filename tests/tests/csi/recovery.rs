@@ -64,7 +64,7 @@ async fn a_rolling_restart_brings_volumes_back() {
 }
 
 #[tokio::test]
-async fn a_volume_whose_bucket_is_gone_can_be_taken_down() {
+async fn a_volume_of_a_deleted_bucket_can_be_unmounted() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;

@@ -81,7 +81,7 @@ async fn a_staged_volume_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn a_folder_that_holds_files_is_not_published_at() {
+async fn a_folder_with_files_is_no_target() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;

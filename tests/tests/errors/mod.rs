@@ -38,7 +38,7 @@ impl Shelf {
 }
 
 #[test]
-fn each_error_is_told_as_aws_tells_it() {
+fn each_error_is_that_of_aws() {
     let shelf = Shelf::start();
     let cases = cases::all();
     assert!(cases.len() >= 40, "{}", cases.len());

@@ -21,7 +21,7 @@ fn bytes(text: &str) -> Option<String> {
 
 /// The string to sign in the answer equals the one that results from signing the same request with the correct key.
 #[test]
-fn a_mismatch_tells_what_was_to_be_signed_in_headers_and_in_urls() {
+fn a_wrong_signature_is_answered_with_the_string_to_sign() {
     let shelf = Shelf::start();
     let right = shelf.signer.now();
     let [wrong, ..] = right.wrong();
@@ -51,7 +51,7 @@ fn a_mismatch_tells_what_was_to_be_signed_in_headers_and_in_urls() {
 }
 
 #[test]
-fn a_mismatch_tells_neither_the_right_signature_nor_what_a_browser_adds() {
+fn a_wrong_signature_reveals_neither_the_right_one_nor_secret_headers() {
     let shelf = Shelf::start();
     let right = shelf.signer.now();
     let [wrong, ..] = right.wrong();
@@ -66,7 +66,7 @@ fn a_mismatch_tells_neither_the_right_signature_nor_what_a_browser_adds() {
 }
 
 #[test]
-fn a_wrong_clock_an_old_url_and_unsigned_headers_are_told_with_what_was_compared() {
+fn a_wrong_clock_an_old_url_and_unsigned_headers_are_refused_with_the_compared_values() {
     let shelf = Shelf::start();
     let now = shelf.signer.now();
     let request = Request::new("GET", "/shelf/k");
@@ -91,7 +91,7 @@ fn a_wrong_clock_an_old_url_and_unsigned_headers_are_told_with_what_was_compared
 }
 
 #[test]
-fn keys_regions_and_schemes_of_nobody_are_told_with_their_names() {
+fn unknown_keys_regions_and_schemes_are_refused_by_name() {
     let shelf = Shelf::start();
     let now = shelf.signer.now();
     let [_, foreign, region, _] = now.wrong();

@@ -42,7 +42,7 @@ const CASES: [Case; 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fails_is_never_believed() {
+async fn a_failing_disk_loses_no_acknowledged_write() {
     need!(root_and_fuse());
     let strace = need!(required("strace"));
     let mut server = Server::start();
@@ -91,7 +91,7 @@ async fn a_disk_that_fails_is_never_believed() {
 
 /// After a failed write the page cache still has data that the disk never received: a start must read the disk.
 #[tokio::test]
-async fn what_the_disk_lost_of_the_log_is_not_believed() {
+async fn a_start_reads_the_log_from_the_disk_and_refuses_lost_writes() {
     need!(loop_devices(Kind::Ext4));
     let mut server = Options::default().image(Kind::Ext4, 96 << 20).start();
     make_bucket(&server, BUCKET, &[]);

@@ -81,7 +81,7 @@ impl Clock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_leaps_a_year_loses_nothing() {
+async fn a_clock_that_jumps_by_a_year_loses_nothing() {
     need!(root_and_fuse());
     let clock = need!(Clock::new());
     let mut server = clock.server();

@@ -117,7 +117,7 @@ const KINDS: [Kind; 17] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damage_is_refused_or_named_and_never_served() {
+async fn damage_is_refused_or_reported_and_never_served() {
     need!(root_and_fuse());
     let (mut server, sample) = prepare().await;
     let data = server.home().data_dir();

@@ -20,7 +20,7 @@ const COLLECTED: Duration = Duration::from_secs(20);
 const SIZES: [usize; 7] = [6 << 20, 1 << 20, 200_000, 100_000, 20_000, 3_000, 100];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_refuses_what_adds_and_lets_delete() {
+async fn a_full_disk_refuses_writes_and_allows_deletes() {
     need!(loop_devices(Kind::Ext4));
     let mut server = Options::default().image(Kind::Ext4, DISK_BYTES).start();
     make_bucket(&server, BUCKET, &[]);

@@ -17,7 +17,7 @@ const COLLECTED: Duration = Duration::from_secs(20);
 const BLOCK: usize = 64 << 10;
 
 #[test]
-fn programs_meet_enospc_and_go_on_once_they_delete() {
+fn programs_get_enospc_and_continue_after_deletes() {
     need!(loop_devices(Kind::Ext4));
     let mut server = Options::default().image(Kind::Ext4, DISK_BYTES).start();
     make_bucket(&server, BUCKET, &[]);

@@ -110,7 +110,7 @@ fn hidden_keys_are_counted_listed_and_logged_once() {
 }
 
 #[test]
-fn a_folder_that_only_looks_empty_is_kept_and_the_log_says_why() {
+fn a_folder_with_hidden_keys_is_kept_and_the_log_says_why() {
     need!(root_and_fuse());
     let scene = Scene::new();
     scene.put(&["d//old", "other"]);
@@ -139,7 +139,7 @@ fn a_folder_that_only_looks_empty_is_kept_and_the_log_says_why() {
 }
 
 #[test]
-fn a_file_that_a_folder_hid_appears_when_the_folder_goes_and_is_not_lost_before() {
+fn a_file_hidden_by_a_folder_appears_when_the_folder_is_removed() {
     need!(root_and_fuse());
     let scene = Scene::new();
     let root = scene.mount.path();

@@ -1,14 +1,14 @@
 //! Both handles at once: S3 and a mount, compared with one reference model.
 
+mod attributes;
 mod both;
 mod coherence;
 mod compare;
 mod files;
 mod hidden;
-mod kept;
-mod looks;
 mod model;
 mod objects;
+mod stale_reads;
 mod step;
 
 use std::collections::VecDeque;
@@ -41,7 +41,7 @@ fn s3_and_a_mount_agree_at_the_quota() {
 }
 
 #[test]
-fn what_a_put_replaces_makes_room_for_it_though_it_is_open() {
+fn a_replaced_object_frees_its_quota_even_if_it_is_open() {
     need!(root_and_fuse());
     let mut both = Both::new(Some(QUOTA));
     let put = |both: &Both, seed| both.put("key", Content { len: 100_000, seed }.bytes(), None).map(drop);

@@ -26,7 +26,7 @@ fn mounts(server: &Server) -> usize {
 }
 
 #[test]
-fn a_mount_taken_away_while_no_server_ran_is_gone() {
+fn a_mount_that_was_unmounted_without_a_server_stays_unmounted() {
     need!(root_and_fuse());
     let (mut server, mount) = held();
     std::fs::write(mount.path().join("kept"), "kept").expect("written");
@@ -60,7 +60,7 @@ fn a_holder_that_dies_is_replaced() {
 }
 
 #[test]
-fn an_orderly_end_leaves_mounts_and_what_is_deleted_but_open() {
+fn an_orderly_end_keeps_mounts_and_open_deleted_files() {
     need!(root_and_fuse());
     let (mut server, mount) = held();
     let path = mount.path().join("gone");
@@ -82,7 +82,7 @@ fn an_orderly_end_leaves_mounts_and_what_is_deleted_but_open() {
 }
 
 #[test]
-fn a_listing_that_deletes_misses_nothing_over_a_kill() {
+fn a_listing_with_deletes_misses_nothing_across_a_kill() {
     need!(root_and_fuse());
     let (mut server, mount) = held();
     let folder = mount.path().join("folder");
@@ -137,7 +137,7 @@ fn answers_http(url: &str) -> bool {
 
 /// A holder without mounts ends by itself.
 #[test]
-fn a_holder_that_is_not_needed_ends() {
+fn an_unused_holder_ends() {
     need!(root_and_fuse());
     let (mut server, mount) = held();
     let socket = server.home().socket("holder");

@@ -81,7 +81,7 @@ fn a_bucket_lives_from_its_claim_to_its_deletion() {
 }
 
 #[test]
-fn claims_made_at_once_all_get_their_buckets() {
+fn simultaneous_claims_all_get_their_buckets() {
     let cluster = need!(Cluster::find("cosi-crowd"));
     classes(&cluster, "Delete");
     let names: Vec<_> = (0..5).map(|number| format!("c{number}")).collect();
@@ -98,7 +98,7 @@ fn claims_made_at_once_all_get_their_buckets() {
 
 /// Both handles of one bucket, and a Bucket object that could destroy what the CSI driver made.
 #[test]
-fn a_volume_is_read_through_s3_and_not_destroyed_by_cosi() {
+fn a_volume_is_readable_through_s3_and_not_deleted_by_cosi() {
     let cluster = need!(Cluster::find("both"));
     classes(&cluster, "Delete");
     let class = json!({

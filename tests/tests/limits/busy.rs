@@ -8,7 +8,7 @@ use tests::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::crowd::{Method, Stage, say, status};
+use super::many_clients::{Method, Stage, say, status};
 use super::process::{files_are_given_back, held, open_files};
 
 const BUSY: usize = 500;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::prelude::*;
 
-use super::crowd::{Method, PairLatencies, Stage, say, status};
+use super::many_clients::{Method, PairLatencies, Stage, say, status};
 use super::process::{files_are_given_back, held, open_files};
 
 const IDLE: usize = 10_000;
@@ -12,7 +12,7 @@ const IDLE: usize = 10_000;
 const ANSWERED: usize = 1_000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_idle_connections_slow_nobody() {
+async fn ten_thousand_idle_connections_slow_no_request() {
     need!(open_files(IDLE as u64 + 5_000));
     let stage = Stage::new(&["--s3-max-connections", "12000"]).await;
     stage.put("small", 100).await;
@@ -50,7 +50,7 @@ async fn ten_thousand_idle_connections_slow_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn idle_connections_beyond_the_limit_give_way() {
+async fn idle_connections_beyond_the_limit_are_closed() {
     need!(open_files(6_000));
     let stage = Stage::new(&["--s3-max-connections", "1000"]).await;
     let base = held(&stage.server);

@@ -12,7 +12,7 @@ const REQUESTS: usize = 150;
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_stops_no_server() {
+async fn an_unread_log_does_not_block_the_server() {
     // The server's stderr is a pipe whose reader sleeps.
     let reader = "exec \"$@\" 2> >(exec sleep 30)";
     let server = Options::default().under(["bash", "-c", reader, "bash"]).start();

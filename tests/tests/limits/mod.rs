@@ -5,12 +5,12 @@
 //! - `docs/limits.md` lists every limit; those that do not need a whole server are tested beside the code.
 
 mod busy;
-mod crowd;
-mod doors;
+mod grpc;
 mod idle;
+mod idle_mounts;
 mod log;
+mod many_clients;
 mod mounts;
 mod overload;
 mod process;
-mod rest;
 mod slow;

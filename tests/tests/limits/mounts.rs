@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tests::prelude::*;
 
-use super::crowd::say;
+use super::many_clients::say;
 use super::process::held;
 use crate::support::cli::{json, refusal};
 use crate::support::{Mounted, make_bucket};
@@ -13,7 +13,7 @@ use crate::support::{Mounted, make_bucket};
 const PROGRAMS: usize = 300;
 
 #[test]
-fn many_programs_on_a_mount_share_it_and_are_bounded() {
+fn many_programs_share_a_mount_within_its_limits() {
     need!(root_and_fuse());
     let server = Server::start();
     make_bucket(&server, "shared", &[]);
@@ -56,7 +56,7 @@ fn many_programs_on_a_mount_share_it_and_are_bounded() {
 }
 
 #[test]
-fn one_mount_too_many_is_refused() {
+fn a_mount_beyond_the_limit_is_refused() {
     need!(root_and_fuse());
     let server = Options::default().args(["--max-mounts", "2"]).start();
     make_bucket(&server, "shelf", &[]);

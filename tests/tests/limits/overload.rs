@@ -6,7 +6,7 @@ use tests::prelude::*;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::crowd::{BUCKET, Method, Stage, say, status};
+use super::many_clients::{BUCKET, Method, Stage, say, status};
 use super::process::{files_are_given_back, held, open_files};
 
 /// How many uploads, and how many downloads, fit the memory limit of 16 MiB: each takes 1 MiB.
@@ -31,7 +31,7 @@ async fn told(crowd: Vec<TcpStream>, places: usize) -> (Vec<TcpStream>, usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_beyond_the_memory_are_told_to_slow_down() {
+async fn bodies_beyond_the_memory_limit_get_slow_down() {
     need!(open_files(4_000));
     let stage = Stage::new(&["--s3-body-memory", "16Mi", "--s3-answer-memory", "16Mi"]).await;
     stage.put("large", 32 << 20).await;
@@ -66,7 +66,7 @@ async fn one_more(stage: &Stage) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_beyond_the_limit_are_told_to_slow_down() {
+async fn requests_beyond_the_limit_get_slow_down() {
     let stage = Stage::new(&["--s3-max-requests", "4"]).await;
     let head = stage.head(Method::Put, "new", 1000).await;
     let mut held = stage.crowd(4, &head.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n")).await;

@@ -8,7 +8,7 @@ use tests::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::crowd::{Method, PairLatencies, Stage, say, status};
+use super::many_clients::{Method, PairLatencies, Stage, say, status};
 use super::process::{files_are_given_back, held, open_files};
 use crate::support::access::root_client;
 use crate::support::cli::check_store;
@@ -40,7 +40,7 @@ async fn drip(mut stream: TcpStream, going: Arc<AtomicBool>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_readers_and_writers_hold_only_their_own() {
+async fn slow_readers_and_writers_hold_only_their_own_resources() {
     need!(open_files(4_000));
     let mut stage = Stage::new(&[]).await;
     stage.put("large", 32 << 20).await;
@@ -70,7 +70,7 @@ async fn slow_readers_and_writers_hold_only_their_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_stops_in_the_middle_is_told_and_gives_all_back() {
+async fn stalled_clients_get_an_answer_and_free_all_resources() {
     need!(open_files(4_000));
     let mut stage = Stage::new(&["--s3-upload-stall", "2s", "--s3-download-stall", "2s", "--s3-idle-time", "3s"]).await;
     stage.put("large", 32 << 20).await;
@@ -96,7 +96,7 @@ async fn who_stops_in_the_middle_is_told_and_gives_all_back() {
     // The clients still have their ends open, so the server closed its descriptors by itself.
     files_are_given_back(&stage.server, base, Duration::from_secs(20));
     drop((stopped, never_read));
-    let absent = stage.client.head_object().bucket(super::crowd::BUCKET).key("half").send().await;
+    let absent = stage.client.head_object().bucket(super::many_clients::BUCKET).key("half").send().await;
     assert!(absent.is_err(), "an incomplete body leaves no object");
     stage.server.terminate();
     check_store(&stage.server);

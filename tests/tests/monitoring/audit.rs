@@ -16,7 +16,7 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::{line, lines, server};
-use crate::doors::as_nobody;
+use crate::access_control::as_nobody;
 use crate::support::access::root_client;
 use crate::support::cli::{cli, json, refusal};
 use crate::support::*;
@@ -70,7 +70,7 @@ fn written(code: Code) -> String {
 }
 
 #[tokio::test]
-async fn every_method_that_may_change_something_leaves_a_line_and_no_other_does() {
+async fn every_method_that_can_change_something_writes_a_line_and_no_other_does() {
     let server = server(&["--log-level", "warn"]);
     let mut channels = HashMap::new();
     for (interface, socket) in [(Interface::Admin, "admin"), (Interface::Csi, "csi"), (Interface::Cosi, "cosi")] {
@@ -156,7 +156,7 @@ async fn a_line_says_what_was_done_on_what_and_why_it_was_refused() {
 }
 
 #[test]
-fn a_stranger_at_a_socket_leaves_a_line() {
+fn a_refused_user_of_a_socket_writes_a_line() {
     need!(root_and_fuse());
     let server = server(&[]);
     let home = server.home();

@@ -96,7 +96,7 @@ pub async fn busy(openssl: &Path) -> Server {
 }
 
 #[tokio::test]
-async fn each_metric_that_is_served_is_documented_and_each_documented_one_is_served() {
+async fn served_metrics_and_documented_metrics_are_the_same() {
     let server = busy(&need!(required("openssl"))).await;
     let (head, text) = scrape(&server, "text/plain");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
@@ -118,7 +118,7 @@ async fn each_metric_that_is_served_is_documented_and_each_documented_one_is_ser
 }
 
 #[tokio::test]
-async fn promtool_finds_nothing_wrong_with_the_metrics() {
+async fn promtool_accepts_the_metrics() {
     let promtool = need!(required("promtool"));
     let server = busy(&need!(required("openssl"))).await;
     let (_, text) = scrape(&server, "*/*");
@@ -137,7 +137,7 @@ fn value(text: &str, series: &str) -> Option<f64> {
 }
 
 #[tokio::test]
-async fn a_bucket_s_metrics_say_what_it_holds_and_what_was_asked_of_it() {
+async fn metrics_of_a_bucket_have_its_content_and_its_requests() {
     let server = Server::start();
     json(&server, &["bucket", "create", "counted", "--quota", "10Mi"]);
     let at = |series: &str| value(&scrape(&server, "*/*").1, series);

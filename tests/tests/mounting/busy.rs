@@ -27,7 +27,7 @@ impl Drop for Inside {
 }
 
 #[test]
-fn a_busy_mount_is_refused_with_who_uses_it_and_detached_lazily() {
+fn unmounting_a_busy_mount_names_its_users_or_detaches_lazily() {
     need!(root_and_fuse());
     let (server, dir) = served();
     mount(&server, &dir, &[]);
@@ -60,7 +60,7 @@ fn a_directory_is_free_as_soon_as_it_is_unmounted() {
 }
 
 #[test]
-fn a_directory_is_free_though_programs_are_in_what_was_detached_there() {
+fn a_directory_is_free_while_programs_use_a_detached_mount() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);
@@ -82,7 +82,7 @@ fn a_directory_is_free_though_programs_are_in_what_was_detached_there() {
 }
 
 #[test]
-fn a_server_that_ends_says_what_stays_mounted_and_how_to_end_it() {
+fn a_server_that_ends_lists_its_remaining_mounts_with_advice() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);
@@ -109,7 +109,7 @@ fn a_server_that_ends_says_what_stays_mounted_and_how_to_end_it() {
 }
 
 #[test]
-fn without_a_server_a_busy_mount_is_ended_lazily() {
+fn without_a_server_a_busy_mount_is_detached_lazily() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);
@@ -123,7 +123,7 @@ fn without_a_server_a_busy_mount_is_ended_lazily() {
 }
 
 #[test]
-fn mounts_end_with_a_server_that_is_to_unmount_at_its_exit() {
+fn unmount_at_exit_ends_mounts_with_the_server() {
     need!(root_and_fuse());
     let mut server = Options::default().holder().env("AMPHORA_UNMOUNT_AT_EXIT", "true").start();
     make_bucket(&server, BUCKET, &[]);

@@ -9,7 +9,7 @@ fn restart_after_kill(server: &mut Server) {
 }
 
 #[test]
-fn a_mount_whose_grant_was_taken_back_answers_eacces_also_after_a_restart() {
+fn a_mount_with_a_revoked_grant_answers_eacces_also_after_a_restart() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     let (file, key) = alice(&server, "rw");
@@ -58,7 +58,7 @@ fn with_record(server: &mut Server, change: impl Fn(&mut Vec<u8>)) {
 }
 
 #[test]
-fn a_mount_that_cannot_be_taken_over_answers_eio_and_is_told() {
+fn a_mount_that_cannot_be_taken_over_answers_eio_and_is_reported() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);
@@ -84,7 +84,7 @@ fn a_mount_that_cannot_be_taken_over_answers_eio_and_is_told() {
 }
 
 #[test]
-fn a_mount_that_the_store_does_not_know_ends_and_is_told() {
+fn a_mount_without_a_matching_session_ends_and_is_reported() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     make_bucket(&server, "fakes", &[]);
@@ -105,7 +105,7 @@ fn a_mount_that_the_store_does_not_know_ends_and_is_told() {
 }
 
 #[test]
-fn a_server_without_a_holder_ends_what_one_keeps() {
+fn a_server_without_a_holder_ends_mounts_that_one_keeps() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);

@@ -4,7 +4,7 @@
 
 mod busy;
 mod grants;
-mod kept;
+mod keep_option;
 mod remount;
 mod swapped;
 

@@ -26,7 +26,7 @@ fn takes_writes(server: &Server, dir: &Path, expected: bool) {
 }
 
 #[test]
-fn a_remount_is_kept_by_kernel_and_server_over_a_restart() {
+fn a_remount_survives_a_restart_in_kernel_and_server() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &["-o", "noexec"]);

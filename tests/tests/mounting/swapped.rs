@@ -20,7 +20,7 @@ fn swap(dir: &Path, link: &Path, going: &AtomicBool) {
 }
 
 #[test]
-fn a_directory_that_is_swapped_against_a_link_never_has_another_covered() {
+fn a_directory_replaced_by_a_link_redirects_no_mount() {
     need!(root_and_fuse());
     let (server, theirs) = served();
     let (dir, victim) = (theirs.join("m"), folder(&server, "victim"));

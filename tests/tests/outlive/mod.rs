@@ -6,12 +6,12 @@
 //! - 10 crashes within `cargo verify`, 100 with `cargo verify --full outlive`, which prints the pauses.
 
 mod blocks;
+mod invalidations;
 mod locks;
 mod log;
 mod names;
-mod notices;
 mod objects;
-mod pulse;
+mod pauses;
 mod tools;
 
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::support::cli::check_store;
 use crate::support::postgres::{Postgres, installed};
 use crate::support::*;
 use locks::Locks;
-use pulse::{Pauses, Pulse};
+use pauses::{CallTimes, Pauses};
 
 const BUCKET: &str = "work";
 
@@ -87,7 +87,7 @@ fn no_program_notices_servers_that_are_killed_as_they_begin() {
 }
 
 #[test]
-fn a_mount_is_gone_when_it_is_unmounted_whatever_died_before() {
+fn an_unmount_works_after_any_process_died() {
     need!(root_and_fuse());
     let mut siege = MountUnderTest::new();
     let file = siege.root.join("f");

@@ -5,9 +5,9 @@
 //!   or new. An acknowledged snapshot or clone has the content of its moment.
 //! - 20 cuts each of ext4 and XFS within `cargo verify`, 250 each with `cargo verify --full power`.
 
+mod created;
 mod databases;
 mod logs;
-mod made;
 mod names;
 mod pages;
 mod snapshots;
@@ -60,12 +60,12 @@ impl Promises {
 type Running = JoinHandle<(Box<dyn Program>, u64)>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_promised_survives_power_cuts_on_ext4() {
+async fn synced_data_survives_power_cuts_on_ext4() {
     survive(Kind::Ext4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_promised_survives_power_cuts_on_xfs() {
+async fn synced_data_survives_power_cuts_on_xfs() {
     survive(Kind::Xfs).await;
 }
 
@@ -112,7 +112,7 @@ fn programs(root: &Path, server: &Server) -> Vec<Box<dyn Program>> {
         Box::<logs::Log>::default(),
         Box::new(pages::Pages::new()),
         Box::<names::Names>::default(),
-        Box::<made::Made>::default(),
+        Box::<created::Made>::default(),
         Box::<databases::Database>::default(),
         Box::new(snapshots::Snapshots::new(server)),
     ];

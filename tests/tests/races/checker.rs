@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_of_what_had_been_replaced_is_found() {
+    fn a_read_of_replaced_content_is_found() {
         let rows = [(0, 1, created("a")), (2, 3, swapped("a", "b")), (4, 5, found("a"))];
         assert_eq!(linearize(&None, &history(&rows)), Err(vec![0, 1]));
     }

@@ -18,7 +18,7 @@ fn name_of(algorithm: &str) -> &'static str {
 }
 
 #[tokio::test]
-async fn each_checksum_is_compared_kept_and_told() {
+async fn each_checksum_is_compared_stored_and_returned() {
     let world = World::new().await;
     for (algorithm, len, of_nothing) in HASHES {
         let name = name_of(algorithm);

@@ -24,7 +24,7 @@ fn told_of(world: &World, key: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_class_that_is_accepted_is_told_by_every_way() {
+async fn an_accepted_class_is_shown_by_every_operation() {
     let world = World::new().await;
     for class in ["STANDARD_IA", "ONEZONE_IA", "INTELLIGENT_TIERING", "REDUCED_REDUNDANCY", "GLACIER_IR", "STANDARD"] {
         let put = world.send(&request("PUT", "k", &[(CLASS, class)]).body("x"));
@@ -60,7 +60,7 @@ async fn a_class_that_is_accepted_is_told_by_every_way() {
 }
 
 #[tokio::test]
-async fn a_class_that_promises_more_than_a_name_is_refused() {
+async fn a_class_that_needs_more_than_a_name_is_refused() {
     let world = World::new().await;
     world.put("k", "x");
     let source = ("x-amz-copy-source", "/requests/k");

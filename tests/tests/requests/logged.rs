@@ -56,7 +56,7 @@ async fn an_upgrade_and_an_orderly_end_deliver_what_is_buffered() {
 }
 
 #[tokio::test]
-async fn a_kill_loses_lines_and_nothing_else() {
+async fn a_kill_loses_only_buffered_lines() {
     let mut server = logged().await;
     put(&server, "before-the-kill").await;
     server.kill9();

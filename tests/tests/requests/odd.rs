@@ -5,7 +5,7 @@ use super::*;
 const CONTENT: &str = "0123456789";
 
 #[tokio::test]
-async fn an_odd_range_or_date_that_is_signed_is_as_none() {
+async fn a_signed_malformed_range_or_date_is_ignored() {
     let world = World::new().await;
     world.put("k", CONTENT);
     let odd = [
@@ -72,7 +72,7 @@ async fn entity_tags_are_opaque_and_weak_ones_match_no_write() {
 }
 
 #[tokio::test]
-async fn an_empty_condition_is_never_taken_for_none() {
+async fn an_empty_condition_is_not_ignored() {
     let world = World::new().await;
     world.put("k", CONTENT);
     let source = ("x-amz-copy-source", "/requests/k");

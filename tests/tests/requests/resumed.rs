@@ -11,7 +11,7 @@ const NEW: &str = "ccccccccccdddddddddd";
 const PART_BYTES: usize = 5 << 20;
 
 #[tokio::test]
-async fn a_resumed_download_across_an_overwrite_gets_the_new_object_whole() {
+async fn a_resumed_download_across_an_overwrite_gets_the_whole_new_object() {
     let world = World::new().await;
     let old = world.put("k", OLD);
     let begun = world.get("k", &[("range", "bytes=0-9")]);
@@ -53,7 +53,7 @@ async fn a_resumed_download_across_an_overwrite_gets_the_new_object_whole() {
 }
 
 #[tokio::test]
-async fn a_resumed_download_of_a_version_or_a_part_is_of_the_one_that_was_begun() {
+async fn a_resumed_download_of_a_version_or_a_part_continues_the_same_one() {
     let world = World::new().await;
     let enabled = VersioningConfiguration::builder().status(BucketVersioningStatus::Enabled).build();
     world.client.put_bucket_versioning().bucket(BUCKET).versioning_configuration(enabled).send().await.expect("set");

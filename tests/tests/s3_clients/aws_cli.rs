@@ -53,7 +53,7 @@ fn a_bucket_is_made_filled_synced_and_removed() {
 
 /// aws-cli version 2, as the distribution packages it; the other tests use the last release of version 1.
 #[test]
-fn a_bucket_is_made_filled_synced_and_removed_by_the_distributions_version() {
+fn a_bucket_is_created_filled_synced_and_removed_by_the_version_of_the_distribution() {
     need!(python().ok_or("boto3 is not installed: run tests/setup.sh"));
     every_command(need!(packaged("aws")), &Server::start());
 }

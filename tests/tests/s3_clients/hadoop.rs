@@ -68,7 +68,7 @@ impl<'a> Hadoop<'a> {
 }
 
 #[tokio::test]
-async fn hadoop_keeps_files_in_a_bucket_copies_trees_and_commits_by_magic() {
+async fn hadoop_stores_files_copies_trees_and_commits_with_the_magic_committer() {
     let programs = need!(hadoop());
     let server = Server::start();
     make_bucket(&server, BUCKET, &[]);

@@ -109,7 +109,7 @@ fn every_command_works_over_tls() {
 }
 
 #[test]
-fn no_upload_is_left_behind_and_what_is_absent_may_be_deleted() {
+fn no_upload_remains_and_absent_keys_can_be_deleted() {
     let server = Server::start();
     let s3cmd = S3cmd::new(need!(required("s3cmd")), &server);
     s3cmd.run(&["mb", "s3://shop"]);

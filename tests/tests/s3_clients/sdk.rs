@@ -47,7 +47,7 @@ async fn a_multipart_upload_becomes_one_object() {
 }
 
 #[tokio::test]
-async fn a_grant_and_a_key_end_with_the_request_before() {
+async fn revoked_grants_and_keys_fail_at_the_next_request() {
     let server = Server::start();
     json(&server, &["bucket", "create", "docs"]);
     let key = account(&server, "alice");
@@ -70,7 +70,7 @@ async fn a_grant_and_a_key_end_with_the_request_before() {
 }
 
 #[tokio::test]
-async fn the_quota_holds_for_every_way_in() {
+async fn the_quota_applies_to_every_kind_of_write() {
     let server = Server::start();
     json(&server, &["bucket", "create", "docs", "--quota", "10Mi"]);
     let client = root_client(&server);

@@ -114,18 +114,18 @@ async fn run(cases: Vec<Case>) {
 }
 
 #[tokio::test]
-async fn the_examples_of_aws_are_let_in_and_refused_once_changed() {
+async fn the_examples_of_aws_are_accepted_and_refused_once_changed() {
     run(examples()).await;
 }
 
 #[tokio::test]
-async fn the_shapes_of_the_signing_suite_are_let_in_and_refused_once_changed() {
+async fn the_cases_of_the_signing_suite_are_accepted_and_refused_once_changed() {
     run(shapes()).await;
 }
 
 /// Accepted requests use the right key: an object is read back under the key that it was written to.
 #[tokio::test]
-async fn paths_are_keys_to_the_letter() {
+async fn paths_are_exact_keys() {
     let world = World::new().await;
     for (path, name) in [
         ("test%24file.text", "test$file.text"),

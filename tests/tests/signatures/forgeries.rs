@@ -9,7 +9,7 @@ const TOKEN: Refusals = &[(400, "InvalidToken"), (403, "InvalidAccessKeyId")];
 const HASH: Refusals = &[(400, "InvalidArgument"), (400, "InvalidRequest"), (400, "XAmzContentSHA256Mismatch")];
 
 #[tokio::test]
-async fn what_is_no_signature_is_refused_as_such() {
+async fn malformed_signatures_are_refused_by_their_fault() {
     let world = World::new().await;
     let mut before = world.state().await;
     let mut wrong = Vec::new();

@@ -35,7 +35,7 @@ fn cases() -> Vec<(&'static str, Request, u16)> {
 }
 
 #[tokio::test]
-async fn a_url_opens_one_request_and_no_other() {
+async fn a_url_allows_one_request_and_no_other() {
     let world = World::new().await;
     let (mut wrong, mut count) = (Vec::new(), 0);
     for (name, request, status) in cases() {
@@ -149,7 +149,7 @@ fn signers(signer: &Signer, request: &Request) -> Vec<Change> {
 }
 
 #[tokio::test]
-async fn a_url_is_good_for_as_long_as_it_says() {
+async fn a_url_expires_exactly_on_time() {
     let world = World::new().await;
     let get = request("GET", "k");
     let signer = world.signer();

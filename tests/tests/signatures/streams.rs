@@ -145,7 +145,7 @@ async fn chunks_are_put_together() {
 }
 
 #[tokio::test]
-async fn a_touched_frame_is_refused_and_leaves_no_object() {
+async fn a_changed_frame_is_refused_and_leaves_no_object() {
     let world = World::new().await;
     let mut before = world.state().await;
     let (mut wrong, mut count) = (Vec::new(), 0);

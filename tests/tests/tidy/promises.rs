@@ -94,11 +94,11 @@ fn module(path: &str) -> Option<String> {
 #[test]
 fn a_promise_without_its_test_is_found() {
     let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
-    let page = "| what | test |\n| --- | --- |\n| a | `doors::in_…`, `out`, `box: meta::` |\n| b | `doors::gone` |\n\
+    let page = "| what | test |\n| --- | --- |\n| a | `gates::in_…`, `out`, `box: meta::` |\n| b | `gates::gone` |\n\
                 | c | `…_by` |\n| d | the same |\n| e | |\n| f | `meta::tests`, `lid.rs`, `meta::lid` |\n\n| x | `y` |\n";
     let code = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn holds() {}\n}\n";
-    let doors = "#[tokio::test]\nasync fn in_and_by() {}\n#[test]\n#[ignore]\nfn out() {}\nfn gone() {}\n";
-    let files = [file(PAGES[0], page), file("box/src/meta/lid.rs", code), file("tests/tests/doors/mod.rs", doors)];
+    let gate = "#[tokio::test]\nasync fn in_and_by() {}\n#[test]\n#[ignore]\nfn out() {}\nfn gone() {}\n";
+    let files = [file(PAGES[0], page), file("box/src/meta/lid.rs", code), file("tests/tests/gates/mod.rs", gate)];
     let found: Vec<_> = missing_tests(&files).into_iter().map(|finding| finding.line).collect();
     assert_eq!(found, [4, 7, 8]);
 }

@@ -38,7 +38,7 @@ fn a_synchronized_tree_has_nothing_left_to_send() {
 }
 
 #[test]
-fn an_unpacked_archive_is_what_was_packed() {
+fn an_unpacked_archive_equals_what_was_packed() {
     need!(root_and_fuse());
     let tar = need!(required("tar"));
     let (mount, server) = mounted();

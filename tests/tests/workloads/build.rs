@@ -11,7 +11,7 @@ use crate::support::*;
 const LIMIT: u64 = 200;
 
 #[test]
-fn a_crate_is_built_tested_and_found_fresh() {
+fn a_crate_is_built_tested_and_then_up_to_date() {
     need!(root_and_fuse());
     let modules = amount(20, 400);
     let (mount, _server) = mounted();

@@ -25,7 +25,7 @@ const ALIGN: usize = 4096;
 const ASKED_EVERY: usize = 1_000;
 
 #[test]
-fn every_way_to_move_bytes_is_exact() {
+fn every_way_to_read_and_write_is_exact() {
     need!(root_and_fuse());
     let (seeds, operations) = amount((4, 5_000), (20, 20_000));
     let rng = Rng::new("workloads::exerciser");

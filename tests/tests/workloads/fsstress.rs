@@ -10,7 +10,7 @@ use crate::support::*;
 
 /// The program of xfstests, built as its README says.
 #[test]
-fn both_handles_agree_after_it() {
+fn both_handles_agree_after_fsstress() {
     need!(root_and_fuse());
     let fsstress = need!(checked_out("AMPHORA_FSSTRESS", "fsstress"));
     let operations: u32 = amount(5_000, 100_000);

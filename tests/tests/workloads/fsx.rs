@@ -47,7 +47,7 @@ fn random_operations_are_clean() {
 
 /// The program of xfstests, built as its README says; with and without O_DIRECT, each with mappings.
 #[test]
-fn the_original_finds_nothing() {
+fn the_original_fsx_passes() {
     need!(root_and_fuse());
     let fsx = need!(checked_out("AMPHORA_FSX", "the C fsx"));
     let (seeds, operations) = amount((4, 5_000), (20, 20_000));

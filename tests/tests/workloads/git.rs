@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const COMMITS: usize = 400;
 
 #[test]
-fn a_clone_is_whole_after_work_and_gc() {
+fn a_clone_is_intact_after_work_and_gc() {
     need!(root_and_fuse());
     let git = need!(required("git"));
     let (mount, server) = mounted();
@@ -39,7 +39,7 @@ fn a_clone_is_whole_after_work_and_gc() {
 
 /// The repository of these sources: some thousand objects, in packs and loose, with real names and deltas.
 #[test]
-fn these_sources_are_cloned_and_whole() {
+fn these_sources_are_cloned_intact() {
     need!(root_and_fuse());
     let git = need!(required("git"));
     let source = repo().join(".git");

@@ -5,7 +5,7 @@ use crate::support::postgres::{Postgres, installed};
 use crate::support::*;
 
 #[test]
-fn a_killed_cluster_recovers_all_it_acknowledged() {
+fn a_killed_cluster_recovers_all_acknowledged_transactions() {
     need!(root_and_fuse());
     let programs = need!(installed());
     let (seconds, kills, scale) = amount((3, 1, 1), (60, 5, 10));

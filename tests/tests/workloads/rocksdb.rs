@@ -10,7 +10,7 @@ use crate::support::*;
 const LIMIT: u64 = 120;
 
 #[test]
-fn its_benchmark_leaves_a_consistent_database() {
+fn db_bench_leaves_a_consistent_database() {
     need!(root_and_fuse());
     let bench = need!(required("db_bench"));
     let ldb = need!(required("ldb"));

@@ -1,6 +1,6 @@
 //! The state that a refused request must not change: content of the buckets, their settings, and uploads in progress.
 
-use super::who::{BUCKET, FOREIGN_BUCKET, Who, World};
+use super::callers::{BUCKET, Caller, FOREIGN_BUCKET, World};
 use crate::signatures::Request;
 
 const OF_BUCKETS: [&str; 11] = [
@@ -21,24 +21,24 @@ const OF_OBJECTS: [(&str, &str); 5] =
 
 /// The state of `vessel`, the foreign bucket and `more`, and the list of buckets.
 pub fn of(world: &World, more: Option<&str>) -> Vec<String> {
-    let mut state = vec![told(world, "/", "")];
+    let mut state = vec![answer_to_root(world, "/", "")];
     for query in OF_BUCKETS {
-        state.push(told(world, &format!("/{BUCKET}"), query));
+        state.push(answer_to_root(world, &format!("/{BUCKET}"), query));
     }
     for (key, query) in OF_OBJECTS {
-        state.push(told(world, &format!("/{BUCKET}/{key}"), query));
+        state.push(answer_to_root(world, &format!("/{BUCKET}/{key}"), query));
     }
     for bucket in [Some(FOREIGN_BUCKET), more].into_iter().flatten() {
         for query in &OF_BUCKETS[..2] {
-            state.push(told(world, &format!("/{bucket}"), query));
+            state.push(answer_to_root(world, &format!("/{bucket}"), query));
         }
     }
     state
 }
 
 /// The answer to root, without the parts that differ between two equivalent answers.
-fn told(world: &World, path: &str, query: &str) -> String {
-    let answer = world.send(Who::Root, &Request::new("GET", path).query(query));
+fn answer_to_root(world: &World, path: &str, query: &str) -> String {
+    let answer = world.send(Caller::Root, &Request::new("GET", path).query(query));
     let body = answer.text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
     match answer.code.as_str() {
         "" => format!("{path}?{query}: {body}"),

@@ -22,7 +22,7 @@ use crate::support::*;
 const PAGE: usize = 4096;
 
 #[test]
-fn a_mode_that_a_write_took_setuid_from_shows_without_it() {
+fn a_write_clears_setuid_in_the_shown_mode() {
     need!(root_and_fuse());
     let mut siege = MountUnderTest::new();
     let file = siege.root.join("f");
@@ -48,7 +48,7 @@ fn a_mode_that_a_write_took_setuid_from_shows_without_it() {
 }
 
 #[test]
-fn an_append_that_landed_elsewhere_shows_where_it_is() {
+fn an_append_with_an_outdated_size_shows_at_its_real_offset() {
     need!(root_and_fuse());
     let mut siege = MountUnderTest::new();
     let other = Mounted::held(&siege.server, BUCKET, "other");

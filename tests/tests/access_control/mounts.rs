@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
-use super::who::{BUCKET, EVERYBODY, SNAPSHOT, Who, World};
+use super::callers::{BUCKET, CALLERS, Caller, SNAPSHOT, World};
 use crate::signatures::Request;
 use crate::support::*;
 
@@ -20,32 +20,34 @@ type Secrets = HashMap<String, String>;
 
 /// What a Secret gives access to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opens {
+enum MountAccess {
     ReadWrite,
     ReadOnly,
     Nothing(Code),
 }
 
-fn opens(who: Who) -> Opens {
-    match who {
-        Who::Root | Who::Owner | Who::Keeper | Who::Both => Opens::ReadWrite,
-        Who::Reader => Opens::ReadOnly,
-        Who::Deleted | Who::Rotated | Who::Gone | Who::Mistaken => Opens::Nothing(Code::Unauthenticated),
-        _ => Opens::Nothing(Code::PermissionDenied),
+fn mount_access(caller: Caller) -> MountAccess {
+    match caller {
+        Caller::Root | Caller::Owner | Caller::Keeper | Caller::Both => MountAccess::ReadWrite,
+        Caller::Reader => MountAccess::ReadOnly,
+        Caller::Deleted | Caller::Rotated | Caller::DeletedAccount | Caller::WrongSecret => {
+            MountAccess::Nothing(Code::Unauthenticated)
+        }
+        _ => MountAccess::Nothing(Code::PermissionDenied),
     }
 }
 
 /// The callers that have a key, and therefore a Secret.
-fn holders() -> impl Iterator<Item = Who> {
-    EVERYBODY.into_iter().filter(|who| !matches!(who, Who::Expired | Who::Late))
+fn key_holders() -> impl Iterator<Item = Caller> {
+    CALLERS.into_iter().filter(|caller| !matches!(caller, Caller::Expired | Caller::OldSignature))
 }
 
 /// The Secrets that COSI makes: `BucketInfo` of v1alpha1, and the keys of both forms of v1alpha2.
-fn secrets(world: &World, who: Who) -> Vec<(&'static str, Secrets)> {
-    if who == Who::Anonymous {
+fn secrets(world: &World, caller: Caller) -> Vec<(&'static str, Secrets)> {
+    if caller == Caller::Anonymous {
         return vec![("none", Secrets::new())];
     }
-    let key = world.key(who);
+    let key = world.key(caller);
     let info = serde_json::json!({"metadata": {"name": "bc-1", "creationTimestamp": null}, "spec": {
         "bucketName": BUCKET, "authenticationType": "KEY", "secretAzure": null, "protocols": ["s3"],
         "secretS3": {"endpoint": world.server.s3(), "region": "us-east-1", "accessKeyID": key.access_key_id,
@@ -62,11 +64,11 @@ fn secrets(world: &World, who: Who) -> Vec<(&'static str, Secrets)> {
 
 /// What can be done at a path that shows `k`.
 #[track_caller]
-fn tried(at: &Path, name: &str) -> Opens {
+fn tried(at: &Path, name: &str) -> MountAccess {
     assert_eq!(fs::read(at.join("k")).expect("it reads"), b"content of k");
     match fs::write(at.join(name), "written") {
-        Ok(()) => Opens::ReadWrite,
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::ROFS) => Opens::ReadOnly,
+        Ok(()) => MountAccess::ReadWrite,
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::ROFS) => MountAccess::ReadOnly,
         Err(error) => panic!("writing: {error}"),
     }
 }
@@ -130,47 +132,49 @@ impl Node<'_> {
 }
 
 #[tokio::test]
-async fn a_secret_mounts_as_wide_as_its_grant_through_csi() {
+async fn a_secret_mounts_with_the_rights_of_its_grant_through_csi() {
     need!(root_and_fuse());
     let world = World::new();
     let client = NodeClient::new(grpc::channel(&world.server.ready().socket("csi")).await);
     let mut node = Node { world: &world, client };
-    for (who, (form, secrets)) in
-        holders().flat_map(|who| secrets(&world, who).into_iter().map(move |form| (who, form)))
+    for (caller, (form, secrets)) in
+        key_holders().flat_map(|caller| secrets(&world, caller).into_iter().map(move |form| (caller, form)))
     {
-        let what = format!("{who:?}, {form}");
+        let what = format!("{caller:?}, {form}");
         // NodeStageVolume with this Secret; then NodePublishVolume of a volume that root staged with all rights.
-        match (opens(who), node.stage(BUCKET, &secrets).await) {
-            (Opens::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
-            (Opens::Nothing(_), Ok(())) => panic!("{what}: it was staged"),
+        match (mount_access(caller), node.stage(BUCKET, &secrets).await) {
+            (MountAccess::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
+            (MountAccess::Nothing(_), Ok(())) => panic!("{what}: it was staged"),
             (_, staged) => {
                 staged.unwrap_or_else(|status| panic!("{what}: {status}"));
                 let shown = node.publish(BUCKET, &Secrets::new()).await.expect("published");
-                assert_eq!(tried(&shown, "by-stage"), opens(who), "{what}");
+                assert_eq!(tried(&shown, "by-stage"), mount_access(caller), "{what}");
                 node.unpublish(BUCKET).await;
                 node.unstage(BUCKET).await;
             }
         }
-        node.stage(BUCKET, &super::mounts::secrets(&world, Who::Root)[0].1).await.expect("staged by root");
-        match (opens(who), node.publish(BUCKET, &secrets).await) {
+        node.stage(BUCKET, &super::mounts::secrets(&world, Caller::Root)[0].1).await.expect("staged by root");
+        match (mount_access(caller), node.publish(BUCKET, &secrets).await) {
             // NodePublishVolume without a Secret has the rights of NodeStageVolume.
-            (_, Ok(shown)) if who == Who::Anonymous => assert_eq!(tried(&shown, "by-nobody"), Opens::ReadWrite),
-            (Opens::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
-            (Opens::Nothing(_), Ok(_)) => panic!("{what}: it was published"),
-            (_, shown) => assert_eq!(tried(&shown.expect("published"), "by-publish"), opens(who), "{what}"),
+            (_, Ok(shown)) if caller == Caller::Anonymous => {
+                assert_eq!(tried(&shown, "by-nobody"), MountAccess::ReadWrite)
+            }
+            (MountAccess::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
+            (MountAccess::Nothing(_), Ok(_)) => panic!("{what}: it was published"),
+            (_, shown) => assert_eq!(tried(&shown.expect("published"), "by-publish"), mount_access(caller), "{what}"),
         }
         node.unpublish(BUCKET).await;
         node.unstage(BUCKET).await;
     }
     // A snapshot can be read by those who may read its bucket, and written by no one.
-    for who in holders() {
-        let (_, secrets) = secrets(&world, who).swap_remove(0);
-        match (opens(who), node.stage(SNAPSHOT, &secrets).await) {
-            (Opens::Nothing(code), staged) => assert_eq!(staged.expect_err("refused").code(), code, "{who:?}"),
+    for caller in key_holders() {
+        let (_, secrets) = secrets(&world, caller).swap_remove(0);
+        match (mount_access(caller), node.stage(SNAPSHOT, &secrets).await) {
+            (MountAccess::Nothing(code), staged) => assert_eq!(staged.expect_err("refused").code(), code, "{caller:?}"),
             (_, staged) => {
-                staged.unwrap_or_else(|status| panic!("{who:?}: {status}"));
+                staged.unwrap_or_else(|status| panic!("{caller:?}: {status}"));
                 let shown = node.publish(SNAPSHOT, &Secrets::new()).await.expect("published");
-                assert_eq!(tried(&shown, "never"), Opens::ReadOnly, "{who:?}");
+                assert_eq!(tried(&shown, "never"), MountAccess::ReadOnly, "{caller:?}");
                 node.unpublish(SNAPSHOT).await;
                 node.unstage(SNAPSHOT).await;
             }
@@ -180,7 +184,7 @@ async fn a_secret_mounts_as_wide_as_its_grant_through_csi() {
 }
 
 #[test]
-fn a_key_mounts_as_wide_as_its_grant_on_the_command_line() {
+fn a_key_mounts_with_the_rights_of_its_grant_on_the_command_line() {
     need!(root_and_fuse());
     let world = World::new();
     let home = world.server.home().path();
@@ -188,22 +192,22 @@ fn a_key_mounts_as_wide_as_its_grant_on_the_command_line() {
     fs::create_dir(&dir).expect("made");
     let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
     let args = |bucket: &str| ["mount".to_owned(), bucket.to_owned(), text(&dir), "--credentials".into(), text(&file)];
-    for who in holders().filter(|who| *who != Who::Anonymous) {
-        let Credentials { access_key_id, secret_access_key } = world.key(who);
+    for caller in key_holders().filter(|caller| *caller != Caller::Anonymous) {
+        let Credentials { access_key_id, secret_access_key } = world.key(caller);
         let lines =
             format!("[default]\naws_access_key_id = {access_key_id}\naws_secret_access_key = {secret_access_key}\n");
         write_private(&file, lines);
-        for (bucket, opened) in [(BUCKET, opens(who)), (SNAPSHOT, opens(who))] {
+        for (bucket, opened) in [(BUCKET, mount_access(caller)), (SNAPSHOT, mount_access(caller))] {
             let args = args(bucket);
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            if let Opens::Nothing(_) = opened {
+            if let MountAccess::Nothing(_) = opened {
                 let said = cli::refusal(&world.server, &args, 1);
-                assert!(said.contains(&access_key_id) && !said.contains(&secret_access_key), "{who:?}: {said}");
+                assert!(said.contains(&access_key_id) && !said.contains(&secret_access_key), "{caller:?}: {said}");
                 continue;
             }
             world.admin(&args);
-            let expected = if bucket == SNAPSHOT { Opens::ReadOnly } else { opened };
-            assert_eq!(tried(&dir, "by-command"), expected, "{who:?} {bucket}");
+            let expected = if bucket == SNAPSHOT { MountAccess::ReadOnly } else { opened };
+            assert_eq!(tried(&dir, "by-command"), expected, "{caller:?} {bucket}");
             world.admin(&["umount", &text(&dir)]);
         }
     }
@@ -211,20 +215,20 @@ fn a_key_mounts_as_wide_as_its_grant_on_the_command_line() {
 
 /// Revoked rights are refused at the next call, also through an existing mount.
 #[test]
-fn a_grant_taken_back_closes_its_mount() {
+fn a_revoked_grant_closes_its_mount() {
     need!(root_and_fuse());
     let world = World::new();
     let home = world.server.home().path();
     let (file, dir) = (home.join("credentials"), home.join("mounted"));
     fs::create_dir(&dir).expect("made");
-    let Credentials { access_key_id, secret_access_key } = world.key(Who::Both);
+    let Credentials { access_key_id, secret_access_key } = world.key(Caller::Both);
     write_private(
         &file,
         format!("[default]\naws_access_key_id={access_key_id}\naws_secret_access_key={secret_access_key}\n"),
     );
     let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
     world.admin(&["mount", BUCKET, &text(&dir), "--credentials", &text(&file)]);
-    assert_eq!(tried(&dir, "before"), Opens::ReadWrite);
+    assert_eq!(tried(&dir, "before"), MountAccess::ReadWrite);
     world.admin(&["grant", "add", BUCKET, "--account", "both", "--mode", "ro"]);
     assert_eq!(fs::read(dir.join("k")).expect("it reads"), b"content of k");
     assert!(fs::write(dir.join("after"), "x").is_err(), "only reading is granted");
@@ -246,7 +250,7 @@ fn a_policy_that_denies_closes_or_narrows_mounts() {
     for dir in [&dir, &ours] {
         fs::create_dir(dir).expect("made");
     }
-    let Credentials { access_key_id, secret_access_key } = world.key(Who::Both);
+    let Credentials { access_key_id, secret_access_key } = world.key(Caller::Both);
     let lines = format!("[default]\naws_access_key_id={access_key_id}\naws_secret_access_key={secret_access_key}\n");
     write_private(&file, lines);
     let text = |path: &Path| path.to_str().expect("a path of ours").to_owned();
@@ -257,27 +261,27 @@ fn a_policy_that_denies_closes_or_narrows_mounts() {
             "Resource": "arn:aws:s3:::{BUCKET}/*", "Condition": {{{condition}}}}}"#
         );
         let policy = format!(r#"{{"Version": "2012-10-17", "Statement": [{statement}]}}"#);
-        world.must(Who::Owner, &asked("PUT").body(policy));
+        world.must(Caller::Owner, &asked("PUT").body(policy));
     };
     let mount = ["mount", BUCKET, &text(&dir), "--credentials", &text(&file)].map(str::to_owned);
     let mount: Vec<&str> = mount.iter().map(String::as_str).collect();
     world.admin(&mount);
     world.admin(&["mount", BUCKET, &text(&ours)]);
-    assert_eq!(tried(&dir, "before"), Opens::ReadWrite);
+    assert_eq!(tried(&dir, "before"), MountAccess::ReadWrite);
 
     // A statement that does not name the account, or cannot apply to a mount, changes nothing.
     put(r#"{"AWS": "keeper"}"#, "s3:*", "");
-    assert_eq!(tried(&dir, "others"), Opens::ReadWrite);
+    assert_eq!(tried(&dir, "others"), MountAccess::ReadWrite);
     put(r#""*""#, "s3:*", r#""Bool": {"aws:SecureTransport": "false"}"#);
-    assert_eq!(tried(&dir, "secure"), Opens::ReadWrite);
+    assert_eq!(tried(&dir, "secure"), MountAccess::ReadWrite);
 
     put(r#"{"AWS": "both"}"#, "s3:DeleteObject", "");
     assert_eq!(fs::read(dir.join("k")).expect("it reads"), b"content of k");
     assert!(fs::remove_file(dir.join("before")).is_err() && fs::write(dir.join("denied"), "x").is_err());
-    assert_eq!(tried(&ours, "ours"), Opens::ReadWrite);
+    assert_eq!(tried(&ours, "ours"), MountAccess::ReadWrite);
     world.admin(&["umount", &text(&dir)]);
     world.admin(&mount);
-    assert_eq!(tried(&dir, "narrow"), Opens::ReadOnly, "a new mount is read-only too");
+    assert_eq!(tried(&dir, "narrow"), MountAccess::ReadOnly, "a new mount is read-only too");
 
     put(r#""*""#, "s3:GetObject", r#""NotIpAddress": {"aws:SourceIp": "192.0.2.0/24"}"#);
     assert!(fs::read(dir.join("k")).is_err(), "the kernel's cache does not answer the read");
@@ -285,11 +289,11 @@ fn a_policy_that_denies_closes_or_narrows_mounts() {
     world.admin(&["umount", &text(&dir)]);
     let said = cli::refusal(&world.server, &mount, 1);
     assert!(said.contains("policy") && said.contains(BUCKET), "{said}");
-    assert_eq!(tried(&ours, "ours-again"), Opens::ReadWrite);
+    assert_eq!(tried(&ours, "ours-again"), MountAccess::ReadWrite);
 
-    world.must(Who::Owner, &asked("DELETE"));
+    world.must(Caller::Owner, &asked("DELETE"));
     world.admin(&mount);
-    assert_eq!(tried(&dir, "after"), Opens::ReadWrite);
+    assert_eq!(tried(&dir, "after"), MountAccess::ReadWrite);
     world.admin(&["umount", &text(&dir)]);
     world.admin(&["umount", &text(&ours)]);
 }

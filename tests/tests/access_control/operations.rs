@@ -2,73 +2,74 @@
 
 use std::collections::BTreeSet;
 
+use super::callers::{BUCKET, CALLERS, Caller, World, between};
 use super::state;
 use super::table::{Before, POLICY, Row, rows};
-use super::who::{BUCKET, EVERYBODY, Who, World, between};
 use crate::signatures::{Answer, Request};
 
 #[test]
-fn the_table_has_every_operation_there_is() {
+fn the_table_has_every_operation() {
     let ours: BTreeSet<&str> = rows().iter().map(|row| row.name).collect();
     let offered: BTreeSet<&str> = s3::operations().collect();
-    assert_eq!(ours, offered, "tests/tests/doors/table.rs has to have a row for each operation");
+    assert_eq!(ours, offered, "tests/tests/access_control/table.rs has to have a row for each operation");
 }
 
 #[test]
-fn every_operation_lets_in_whom_it_should_and_nobody_else() {
-    judge(&World::new(), false, None);
+fn every_operation_allows_exactly_the_permitted_callers() {
+    check_operations(&World::new(), false, None);
 }
 
 /// SDKs name the operation in the URL, which may be another than the one that is requested.
 #[test]
-fn the_operation_that_a_url_names_lets_nobody_in() {
+fn an_operation_named_in_the_url_allows_nobody() {
     for named in ["PutObject", "GetObject"] {
-        judge(&World::new(), false, Some(named));
+        check_operations(&World::new(), false, Some(named));
     }
 }
 
 /// A policy that applies to no caller, and one that applies to many until a past date, make every decision take another
 /// path; the results must be the same.
 #[test]
-fn a_policy_about_nobody_lets_nobody_in() {
+fn a_policy_that_applies_to_nobody_allows_nobody() {
     let world = World::new();
-    world.must(Who::Owner, &Request::new("PUT", format!("/{BUCKET}")).query("policy=").body(POLICY));
-    judge(&world, true, None);
+    world.must(Caller::Owner, &Request::new("PUT", format!("/{BUCKET}")).query("policy=").body(POLICY));
+    check_operations(&world, true, None);
 }
 
 #[track_caller]
-fn judge(world: &World, with_policy: bool, named: Option<&str>) {
+fn check_operations(world: &World, with_policy: bool, named: Option<&str>) {
     let mut wrong = Vec::new();
     let mut tried = 0;
     for row in rows() {
         let place = prepare(world, &row);
         let before = state::of(world, place.bucket.as_deref());
-        let (let_in, refused): (Vec<Who>, Vec<Who>) = EVERYBODY.iter().partition(|who| row.needs.met_by(**who));
-        for who in refused {
+        let (allowed, refused): (Vec<Caller>, Vec<Caller>) =
+            CALLERS.iter().partition(|caller| row.needs.met_by(**caller));
+        for caller in refused {
             tried += 1;
-            let answer = world.send(who, &place.request(&row, named));
-            if !is_refusal(&row, who, &answer, with_policy) {
-                wrong.push(format!("{} as {who:?}: {answer}; expected {:?}", row.name, who.refusal()));
+            let answer = world.send(caller, &place.request(&row, named));
+            if !is_refusal(&row, caller, &answer, with_policy) {
+                wrong.push(format!("{} as {caller:?}: {answer}; expected {:?}", row.name, caller.refusal()));
             }
         }
         let after = state::of(world, place.bucket.as_deref());
         for (before, after) in before.iter().zip(&after).filter(|(before, after)| before != after) {
             wrong.push(format!("{}: a refused request changed the state:\n{before}\n{after}", row.name));
         }
-        for who in let_in {
+        for caller in allowed {
             tried += 1;
-            let answer = world.send(who, &prepare(world, &row).request(&row, named));
+            let answer = world.send(caller, &prepare(world, &row).request(&row, named));
             if answer.status >= 300 && row.unset != Some(answer.code.as_str()) {
-                wrong.push(format!("{} as {who:?}: {answer}; it should be allowed", row.name));
+                wrong.push(format!("{} as {caller:?}: {answer}; it should be allowed", row.name));
             }
         }
     }
     assert!(wrong.is_empty(), "{} of {tried} went wrong:\n{}", wrong.len(), wrong.join("\n"));
-    assert_eq!(tried, rows().len() * EVERYBODY.len());
+    assert_eq!(tried, rows().len() * CALLERS.len());
 }
 
-fn is_refusal(row: &Row, who: Who, answer: &Answer, with_policy: bool) -> bool {
-    let (status, code) = who.refusal();
+fn is_refusal(row: &Row, caller: Caller, answer: &Answer, with_policy: bool) -> bool {
+    let (status, code) = caller.refusal();
     if row.request.method == "HEAD" {
         return answer.status == status;
     }
@@ -109,18 +110,18 @@ fn prepare(world: &World, row: &Row) -> Place {
         Before::Name => Place { bucket: Some(fresh("made")), ..Place::default() },
         Before::Bucket => {
             let bucket = fresh("doomed");
-            world.must(Who::Owner, &Request::new("PUT", format!("/{bucket}")));
+            world.must(Caller::Owner, &Request::new("PUT", format!("/{bucket}")));
             world.grant(&bucket);
             Place { bucket: Some(bucket), ..Place::default() }
         }
         Before::Upload | Before::Part => {
             let path = format!("/{BUCKET}/mpu");
-            let begun = world.must(Who::Root, &Request::new("POST", path.clone()).query("uploads="));
+            let begun = world.must(Caller::Root, &Request::new("POST", path.clone()).query("uploads="));
             let upload = between(&begun.text, "<UploadId>", "</UploadId>").to_owned();
             let mut etag = String::new();
             if row.before == Before::Part {
                 let query = format!("partNumber=1&uploadId={upload}");
-                let put = world.must(Who::Root, &Request::new("PUT", path).query(&query).body("part"));
+                let put = world.must(Caller::Root, &Request::new("PUT", path).query(&query).body("part"));
                 etag = between(&put.text.to_lowercase(), "etag: \"", "\"").to_owned();
             }
             Place { bucket: None, upload, etag }

@@ -13,13 +13,13 @@ const CONNECTIONS: usize = 49;
 /// The memory limit of the server: far below what so many documents would take if they were read.
 const MEMORY_BYTES: u64 = 400 << 20;
 /// The time limit of one answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Sends a document without a signature; returns the status, or `None` if the connection ended before.
 fn send(address: &str, target: &str, document: &[u8]) -> Option<u16> {
     let mut socket = TcpStream::connect(address).ok()?;
-    socket.set_read_timeout(Some(PATIENCE)).ok()?;
-    socket.set_write_timeout(Some(PATIENCE)).ok()?;
+    socket.set_read_timeout(Some(TIMEOUT)).ok()?;
+    socket.set_write_timeout(Some(TIMEOUT)).ok()?;
     let head = format!("{target} HTTP/1.1\r\nhost: {address}\r\ncontent-length: {}\r\n\r\n", document.len());
     // The server may refuse before it has read everything.
     let _ = socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(document));
@@ -29,7 +29,7 @@ fn send(address: &str, target: &str, document: &[u8]) -> Option<u16> {
 }
 
 #[test]
-fn documents_of_strangers_take_no_memory() {
+fn documents_of_unauthorized_callers_take_no_memory() {
     need!(required("prlimit"));
     let limit = format!("--data={MEMORY_BYTES}");
     let server = Options::default().under(["prlimit", &limit]).args(["--s3-block-public-access", "false"]).start();

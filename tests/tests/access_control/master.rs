@@ -43,7 +43,7 @@ async fn make_keys(server: &Server, accounts: std::ops::Range<usize>) -> Vec<Cre
 
 /// Whether the server knows the secret of each key.
 #[track_caller]
-fn all_known(server: &Server, keys: &[Credentials]) {
+fn assert_keys_work(server: &Server, keys: &[Credentials]) {
     for key in keys {
         let signer = Signer { key: key.clone(), ..Signer::new(server) };
         let answer = signer.sign(&Request::new("GET", "/")).send(&signer.host);
@@ -52,7 +52,7 @@ fn all_known(server: &Server, keys: &[Credentials]) {
 }
 
 #[test]
-fn a_master_key_that_others_may_read_stops_the_start() {
+fn a_master_key_readable_by_others_prevents_the_start() {
     let mut server = Server::start();
     assert_eq!(fs::metadata(file(&server)).expect("there").permissions().mode() & 0o7777, 0o600);
     server.terminate();
@@ -66,7 +66,7 @@ fn a_master_key_that_others_may_read_stops_the_start() {
 }
 
 #[tokio::test]
-async fn a_named_master_key_is_nowhere_beside_the_data() {
+async fn a_named_master_key_is_not_stored_beside_the_data() {
     let keys = tempfile::tempdir().expect("a folder");
     let named = keys.path().join("amphora.key");
     let flag = format!("--master-key-file={}", named.display());
@@ -76,9 +76,9 @@ async fn a_named_master_key_is_nowhere_beside_the_data() {
     assert_eq!(fs::metadata(&named).expect("there").permissions().mode() & 0o7777, 0o600);
     cli::json(&server, &["master-key", "rotate"]);
     assert_ne!(fs::read(&named).expect("there"), before);
-    all_known(&server, &known);
+    assert_keys_work(&server, &known);
     server.restart();
-    all_known(&server, &known);
+    assert_keys_work(&server, &known);
     server.terminate();
     assert!(!file(&server).exists() && !keys.path().join("amphora.key.next").exists());
     let data = server.home().data_dir().display().to_string();
@@ -103,10 +103,10 @@ async fn after_a_rotation_only_the_new_master_key_opens_the_store() {
     assert_ne!(before, after);
     assert_eq!(fs::metadata(file(&server)).expect("there").permissions().mode() & 0o7777, 0o600);
     assert!(!server.home().data_dir().join("master.key.next").exists());
-    all_known(&server, &keys);
+    assert_keys_work(&server, &keys);
     keys.extend(make_keys(&server, 6..8).await);
     server.restart();
-    all_known(&server, &keys);
+    assert_keys_work(&server, &keys);
     server.terminate();
     cli::check_store(&server);
 
@@ -115,7 +115,7 @@ async fn after_a_rotation_only_the_new_master_key_opens_the_store() {
     assert!(said.contains("secret") || said.contains("master"), "{said}");
     fs::write(file(&server), &after).expect("and the new one");
     server.restart();
-    all_known(&server, &keys);
+    assert_keys_work(&server, &keys);
 }
 
 /// The library's tests stop a rotation at each step; here the process is killed at any moment.
@@ -132,9 +132,9 @@ async fn a_rotation_that_is_killed_loses_no_secret() {
         server.kill9();
         rotation.wait().expect("it ends with its server");
         server.restart();
-        all_known(&server, &keys);
+        assert_keys_work(&server, &keys);
         assert!(!server.home().data_dir().join("master.key.next").exists(), "a start ends what was begun");
     }
     cli::json(&server, &["master-key", "rotate"]);
-    all_known(&server, &keys);
+    assert_keys_work(&server, &keys);
 }

@@ -13,8 +13,8 @@ fn begin(server: &Server, args: &[&str]) -> Child {
 }
 
 #[tokio::test]
-async fn a_kill_at_any_moment_leaves_whole_backups_and_whole_buckets() {
-    let mut rng = Rng::new("care::killed");
+async fn a_kill_at_any_moment_leaves_only_complete_backups_and_buckets() {
+    let mut rng = Rng::new("maintenance::killed");
     let mut server = Server::start();
     json(&server, &["bucket", "create", "docs", "--versioning"]);
     let client = root_client(&server);

@@ -64,7 +64,7 @@ fn holder_answers(socket: &Path) -> bool {
 }
 
 #[test]
-fn sockets_are_private_and_refuse_other_users_also_when_they_are_not() {
+fn sockets_are_private_and_refuse_other_users_even_with_an_open_mode() {
     // Only root can call as another user, and a server starts a holder only if it can mount.
     need!(root_and_fuse());
     let server = Options::default().split_csi().holder().start();
@@ -100,7 +100,7 @@ fn sockets_are_private_and_refuse_other_users_also_when_they_are_not() {
 }
 
 #[test]
-fn another_user_of_the_data_folder_is_told_whose_it_is() {
+fn a_data_folder_of_another_user_is_refused_with_its_owner() {
     need!(root_and_fuse());
     let mut server = Server::start();
     assert_eq!(server.terminate().code(), Some(0));

@@ -19,7 +19,7 @@ use crate::support::*;
 const ACCESS: &str = "system.posix_acl_access";
 
 #[test]
-fn what_a_mount_says_outlasts_the_traffic_of_s3() {
+fn attributes_set_by_a_mount_survive_s3_requests() {
     need!(root_and_fuse());
     let both = Both::new(None);
     let (file, folder) = (both.path("d/key"), both.path("d"));
@@ -52,7 +52,7 @@ fn what_a_mount_says_outlasts_the_traffic_of_s3() {
 }
 
 #[test]
-fn what_s3_says_outlasts_writes_by_a_mount() {
+fn attributes_set_by_s3_survive_writes_by_a_mount() {
     need!(root_and_fuse());
     let both = Both::new(None);
     let tagging = Tagging::builder().tag_set(Tag::builder().key("team").value("red").build().expect("a tag")).build();
@@ -85,9 +85,9 @@ fn what_s3_says_outlasts_writes_by_a_mount() {
 }
 
 #[test]
-fn every_change_of_content_is_another_entity_tag() {
+fn every_change_of_content_changes_the_entity_tag() {
     need!(root_and_fuse());
-    let mut rng = Rng::new("handles::kept");
+    let mut rng = Rng::new("handles::attributes");
     let both = Both::new(None);
     let path = both.path("key");
     let mut seen = BTreeSet::new();

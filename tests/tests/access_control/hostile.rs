@@ -17,7 +17,7 @@ use crate::support::*;
 
 /// The time limit for each input: far above what it takes, and far below what it would take if its own numbers were
 /// believed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How much the server's memory may grow by all inputs.
 const GROWTH_KIB: u64 = 256 << 10;
 
@@ -61,7 +61,7 @@ fn documents() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn documents_that_mean_harm_are_refused_at_once() {
+fn hostile_documents_are_refused_at_once() {
     let server = Server::start();
     make_bucket(&server, "vessel", &[]);
     let signer = Signer::new(&server);
@@ -78,7 +78,7 @@ fn documents_that_mean_harm_are_refused_at_once() {
                 signer.sign(&Request::new(method, path).query(query).body(document.clone())).send(&signer.host);
             assert!((400..500).contains(&answer.status), "{what}, {query}: {answer}");
             assert!(
-                !answer.text.contains("lollol") && begun.elapsed() < PATIENCE,
+                !answer.text.contains("lollol") && begun.elapsed() < TIMEOUT,
                 "{what}, {query}: {:?}",
                 begun.elapsed()
             );
@@ -114,7 +114,7 @@ fn nothing_is_fetched_for_a_document() {
 }
 
 #[test]
-fn policies_that_mean_harm_are_refused_or_judged_at_once() {
+fn hostile_policies_are_refused_or_evaluated_at_once() {
     let server = Server::start();
     make_bucket(&server, "vessel", &[]);
     let signer = Signer::new(&server);
@@ -138,12 +138,12 @@ fn policies_that_mean_harm_are_refused_or_judged_at_once() {
         let key = "a".repeat(1000);
         let got = signer.sign(&Request::new("GET", format!("/vessel/{key}b"))).send(&signer.host);
         assert!([403, 404].contains(&got.status), "{got}");
-        assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
     }
 }
 
 #[test]
-fn heads_that_mean_harm_are_refused_at_once() {
+fn hostile_heads_are_refused_at_once() {
     let server = Server::start();
     make_bucket(&server, "vessel", &[]);
     let signer = Signer::new(&server);
@@ -178,7 +178,7 @@ fn heads_that_mean_harm_are_refused_at_once() {
         let begun = Instant::now();
         // A head that is not HTTP may be answered by closing the connection.
         let mut socket = std::net::TcpStream::connect(&signer.host).expect("it accepts");
-        socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        socket.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
         let head: String = wire.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let text = format!("{} {}?{} HTTP/1.1\r\n{head}connection: close\r\n\r\n", wire.method, wire.path, wire.query);
         let _ = socket.write_all(text.as_bytes());
@@ -187,7 +187,7 @@ fn heads_that_mean_harm_are_refused_at_once() {
         let text = String::from_utf8_lossy(&answer).into_owned();
         let status: Option<u16> = text.split(' ').nth(1).and_then(|status| status.parse().ok());
         assert!(status.is_none_or(|status| status < 500 && (!refused || status >= 400)), "{what}: {text}");
-        assert!(begun.elapsed() < PATIENCE, "{what}: {:?}", begun.elapsed());
+        assert!(begun.elapsed() < TIMEOUT, "{what}: {:?}", begun.elapsed());
     }
     assert!(peak_kib(&server).saturating_sub(before) < GROWTH_KIB);
     assert_eq!(get().send(&signer.host).status, 200, "the next request is served");
@@ -212,7 +212,7 @@ fn an_answer_cannot_be_split() {
 
 /// Bytes that are not gRPC, sent to every socket: the server continues.
 #[test]
-fn bytes_that_are_no_messages_do_not_reach_a_service() {
+fn bytes_that_are_not_grpc_reach_no_service() {
     let server = Options::default().split_csi().start();
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let frame = |kind: u8, flags: u8, stream: u32, body: &[u8]| {
@@ -236,7 +236,7 @@ fn bytes_that_are_no_messages_do_not_reach_a_service() {
     let before = peak_kib(&server);
     for name in ["csi", "csi-node", "cosi", "admin"] {
         for input in &inputs {
-            knock(&server.ready().socket(name), input);
+            send_bytes(&server.ready().socket(name), input);
         }
     }
     assert!(peak_kib(&server).saturating_sub(before) < GROWTH_KIB);
@@ -244,7 +244,7 @@ fn bytes_that_are_no_messages_do_not_reach_a_service() {
     cli::json(&server, &["status"]);
 }
 
-fn knock(socket: &Path, input: &[u8]) {
+fn send_bytes(socket: &Path, input: &[u8]) {
     let mut stream = UnixStream::connect(socket).expect("it accepts");
     stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
     stream.set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");

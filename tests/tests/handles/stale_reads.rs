@@ -28,9 +28,9 @@ struct Watch {
 }
 
 #[test]
-fn ten_thousand_looks_see_nothing_stale() {
+fn ten_thousand_reads_see_nothing_stale() {
     need!(root_and_fuse());
-    let rng = Rng::new("handles::looks");
+    let rng = Rng::new("handles::stale_reads");
     let both = Both::new(None);
     std::fs::create_dir(both.path(FOLDER)).expect("a folder that S3 does not prune");
     let mut watch = Watch { both, known: Default::default(), tags: Default::default(), rng, looks: 0 };

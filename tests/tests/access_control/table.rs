@@ -1,6 +1,6 @@
 //! Every S3 operation with its requirement, and a request for it that would change something if it were allowed.
 
-use super::who::{BUCKET, Who};
+use super::callers::{BUCKET, Caller};
 use crate::signatures::Request;
 
 /// What an operation requires.
@@ -21,17 +21,17 @@ pub enum Needs {
 
 impl Needs {
     /// Whether a caller meets the requirement.
-    pub fn met_by(self, who: Who) -> bool {
-        use Who::{Both, Foreign, Keeper, Owner, Reader, Root, Ungranted, Writer};
+    pub fn met_by(self, caller: Caller) -> bool {
+        use Caller::{Both, Foreign, Keeper, Owner, Reader, Root, Ungranted, Writer};
         let all = [Root, Owner, Keeper];
         match self {
-            Self::Key => all.contains(&who) || [Both, Reader, Writer, Foreign, Ungranted].contains(&who),
-            Self::Creator => [Root, Owner, Foreign].contains(&who),
-            Self::Any => all.contains(&who) || [Both, Reader, Writer].contains(&who),
-            Self::Read => all.contains(&who) || [Both, Reader].contains(&who),
-            Self::Write => all.contains(&who) || [Both, Writer].contains(&who),
-            Self::ReadAndWrite => all.contains(&who) || who == Both,
-            Self::Own => all.contains(&who),
+            Self::Key => all.contains(&caller) || [Both, Reader, Writer, Foreign, Ungranted].contains(&caller),
+            Self::Creator => [Root, Owner, Foreign].contains(&caller),
+            Self::Any => all.contains(&caller) || [Both, Reader, Writer].contains(&caller),
+            Self::Read => all.contains(&caller) || [Both, Reader].contains(&caller),
+            Self::Write => all.contains(&caller) || [Both, Writer].contains(&caller),
+            Self::ReadAndWrite => all.contains(&caller) || caller == Both,
+            Self::Own => all.contains(&caller),
         }
     }
 }

@@ -15,7 +15,7 @@ pub const FOREIGN_SNAPSHOT: &str = "foreign-frozen";
 
 /// A caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum Caller {
     /// The root account.
     Root,
     /// The account that the bucket belongs to.
@@ -37,42 +37,42 @@ pub enum Who {
     /// A key of an account with the grant `rw` that was rotated out.
     Rotated,
     /// A deleted account that had the grant `rw`.
-    Gone,
+    DeletedAccount,
     /// The key id of `Both` with another secret.
-    Mistaken,
+    WrongSecret,
     /// An expired presigned URL of the owner.
     Expired,
     /// A signature of the owner that is twenty minutes old.
-    Late,
+    OldSignature,
     /// A request without a signature.
     Anonymous,
 }
 
-pub const EVERYBODY: [Who; 15] = [
-    Who::Root,
-    Who::Owner,
-    Who::Keeper,
-    Who::Both,
-    Who::Reader,
-    Who::Writer,
-    Who::Foreign,
-    Who::Ungranted,
-    Who::Deleted,
-    Who::Rotated,
-    Who::Gone,
-    Who::Mistaken,
-    Who::Expired,
-    Who::Late,
-    Who::Anonymous,
+pub const CALLERS: [Caller; 15] = [
+    Caller::Root,
+    Caller::Owner,
+    Caller::Keeper,
+    Caller::Both,
+    Caller::Reader,
+    Caller::Writer,
+    Caller::Foreign,
+    Caller::Ungranted,
+    Caller::Deleted,
+    Caller::Rotated,
+    Caller::DeletedAccount,
+    Caller::WrongSecret,
+    Caller::Expired,
+    Caller::OldSignature,
+    Caller::Anonymous,
 ];
 
-impl Who {
+impl Caller {
     /// The status and error code of a refusal.
     pub fn refusal(self) -> (u16, &'static str) {
         match self {
-            Self::Deleted | Self::Rotated | Self::Gone => (403, "InvalidAccessKeyId"),
-            Self::Mistaken => (403, "SignatureDoesNotMatch"),
-            Self::Late => (403, "RequestTimeTooSkewed"),
+            Self::Deleted | Self::Rotated | Self::DeletedAccount => (403, "InvalidAccessKeyId"),
+            Self::WrongSecret => (403, "SignatureDoesNotMatch"),
+            Self::OldSignature => (403, "RequestTimeTooSkewed"),
             _ => (403, "AccessDenied"),
         }
     }
@@ -81,43 +81,43 @@ impl Who {
 /// A server, and the keys of all callers.
 pub struct World {
     pub server: Server,
-    keys: Vec<(Who, Credentials)>,
+    keys: Vec<(Caller, Credentials)>,
 }
 
 impl World {
     pub fn new() -> Self {
         let server = Server::start();
-        let mut world = Self { keys: vec![(Who::Root, server.credentials())], server };
-        for (who, name, flags) in [
-            (Who::Owner, "owner", &["--may-create-buckets"][..]),
-            (Who::Foreign, "foreign", &["--may-create-buckets"]),
-            (Who::Keeper, "keeper", &[]),
-            (Who::Both, "both", &[]),
-            (Who::Reader, "reader", &[]),
-            (Who::Writer, "writer", &[]),
-            (Who::Ungranted, "ungranted", &[]),
-            (Who::Deleted, "deleted", &[]),
-            (Who::Rotated, "rotated", &[]),
-            (Who::Gone, "gone", &[]),
+        let mut world = Self { keys: vec![(Caller::Root, server.credentials())], server };
+        for (caller, name, flags) in [
+            (Caller::Owner, "owner", &["--may-create-buckets"][..]),
+            (Caller::Foreign, "foreign", &["--may-create-buckets"]),
+            (Caller::Keeper, "keeper", &[]),
+            (Caller::Both, "both", &[]),
+            (Caller::Reader, "reader", &[]),
+            (Caller::Writer, "writer", &[]),
+            (Caller::Ungranted, "ungranted", &[]),
+            (Caller::Deleted, "deleted", &[]),
+            (Caller::Rotated, "rotated", &[]),
+            (Caller::DeletedAccount, "gone", &[]),
         ] {
             world.admin(&[&["account", "create", name], flags].concat());
             let key = cli::key_of(&cli::json(&world.server, &["key", "create", "--account", name]));
-            world.keys.push((who, key));
+            world.keys.push((caller, key));
         }
-        let both = world.key(Who::Both);
+        let both = world.key(Caller::Both);
         let mistaken = Credentials { secret_access_key: "x".repeat(40), ..both };
-        world.keys.push((Who::Mistaken, mistaken));
+        world.keys.push((Caller::WrongSecret, mistaken));
         world.make_buckets();
-        world.take_back();
+        world.revoke_access();
         world
     }
 
     fn make_buckets(&self) {
         let locked = Request::new("PUT", format!("/{BUCKET}")).header("x-amz-bucket-object-lock-enabled", "true");
-        self.must(Who::Owner, &locked);
-        self.must(Who::Foreign, &Request::new("PUT", format!("/{FOREIGN_BUCKET}")));
+        self.must(Caller::Owner, &locked);
+        self.must(Caller::Foreign, &Request::new("PUT", format!("/{FOREIGN_BUCKET}")));
         for (bucket, key) in [(BUCKET, "k"), (BUCKET, "held"), (BUCKET, "other"), (FOREIGN_BUCKET, "secret")] {
-            self.must(Who::Root, &Request::new("PUT", format!("/{bucket}/{key}")).body(format!("content of {key}")));
+            self.must(Caller::Root, &Request::new("PUT", format!("/{bucket}/{key}")).body(format!("content of {key}")));
         }
         self.grant(BUCKET);
         for name in ["ungranted", "deleted", "rotated", "gone"] {
@@ -134,12 +134,12 @@ impl World {
         }
     }
 
-    fn take_back(&self) {
-        for who in [Who::Ungranted, Who::Deleted, Who::Rotated, Who::Gone] {
-            self.must(who, &Request::new("GET", format!("/{BUCKET}/k")));
+    fn revoke_access(&self) {
+        for caller in [Caller::Ungranted, Caller::Deleted, Caller::Rotated, Caller::DeletedAccount] {
+            self.must(caller, &Request::new("GET", format!("/{BUCKET}/k")));
         }
         self.admin(&["grant", "remove", BUCKET, "--account", "ungranted"]);
-        self.admin(&["key", "delete", &self.key(Who::Deleted).access_key_id]);
+        self.admin(&["key", "delete", &self.key(Caller::Deleted).access_key_id]);
         self.admin(&["key", "rotate", "--account", "rotated"]);
         self.admin(&["key", "rotate", "--account", "rotated"]);
         self.admin(&["account", "delete", "gone"]);
@@ -149,37 +149,37 @@ impl World {
         cli::json(&self.server, args);
     }
 
-    pub fn key(&self, who: Who) -> Credentials {
-        let known = self.keys.iter().find(|(known, _)| *known == who);
-        known.unwrap_or_else(|| panic!("{who:?} has no key")).1.clone()
+    pub fn key(&self, caller: Caller) -> Credentials {
+        let known = self.keys.iter().find(|(known, _)| *known == caller);
+        known.unwrap_or_else(|| panic!("{caller:?} has no key")).1.clone()
     }
 
-    pub fn signer(&self, who: Who) -> Signer {
-        Signer { key: self.key(who), ..Signer::new(&self.server) }
+    pub fn signer(&self, caller: Caller) -> Signer {
+        Signer { key: self.key(caller), ..Signer::new(&self.server) }
     }
 
     /// The request as the caller sends it.
-    pub fn wire(&self, who: Who, request: &Request) -> Wire {
-        match who {
-            Who::Anonymous => self.signer(Who::Root).unsigned(request),
-            Who::Late => self.signer(Who::Owner).earlier(Duration::from_secs(20 * 60)).sign(request),
-            Who::Expired => {
-                let earlier = self.signer(Who::Owner).earlier(Duration::from_secs(7200));
+    pub fn wire(&self, caller: Caller, request: &Request) -> Wire {
+        match caller {
+            Caller::Anonymous => self.signer(Caller::Root).unsigned(request),
+            Caller::OldSignature => self.signer(Caller::Owner).earlier(Duration::from_secs(20 * 60)).sign(request),
+            Caller::Expired => {
+                let earlier = self.signer(Caller::Owner).earlier(Duration::from_secs(7200));
                 earlier.presign(request, Duration::from_secs(60))
             }
-            who => self.signer(who).sign(request),
+            caller => self.signer(caller).sign(request),
         }
     }
 
-    pub fn send(&self, who: Who, request: &Request) -> Answer {
-        self.wire(who, request).send(&self.signer(Who::Root).host)
+    pub fn send(&self, caller: Caller, request: &Request) -> Answer {
+        self.wire(caller, request).send(&self.signer(Caller::Root).host)
     }
 
     /// Makes a request that must succeed.
     #[track_caller]
-    pub fn must(&self, who: Who, request: &Request) -> Answer {
-        let answer = self.send(who, request);
-        assert!(answer.status < 300, "{who:?} {} {}?{}: {answer}", request.method, request.path, request.query);
+    pub fn must(&self, caller: Caller, request: &Request) -> Answer {
+        let answer = self.send(caller, request);
+        assert!(answer.status < 300, "{caller:?} {} {}?{}: {answer}", request.method, request.path, request.query);
         answer
     }
 }

@@ -26,7 +26,7 @@ fn figure(metrics: &str, name: &str) -> u64 {
 
 /// The disk changes a bit that the page cache still has unchanged: only reading the disk shows it.
 #[tokio::test]
-async fn damage_below_the_memory_of_the_system_is_found() {
+async fn damage_below_the_page_cache_is_found() {
     need!(loop_devices(Kind::Ext4));
     let server = Options::default().args(["--scrub-interval", "off"]).image(Kind::Ext4, 64 << 20).start();
     json(&server, &["bucket", "create", "docs"]);
@@ -46,7 +46,7 @@ async fn damage_below_the_memory_of_the_system_is_found() {
 }
 
 #[tokio::test]
-async fn damage_in_a_running_store_is_found_and_remembered() {
+async fn damage_in_a_running_store_is_found_and_recorded() {
     let mut server = Options::default().args(["--scrub-interval", "off"]).start();
     json(&server, &["bucket", "create", "docs"]);
     let client = root_client(&server);

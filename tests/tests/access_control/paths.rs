@@ -78,7 +78,7 @@ fn request(method: &'static str, bucket: &str, key: &str) -> Request {
 }
 
 #[test]
-fn keys_are_names_in_their_bucket_and_nothing_else() {
+fn keys_are_never_paths_on_the_server() {
     let server = Server::start();
     make_bucket(&server, "vessel", &[]);
     let signer = Signer::new(&server);
@@ -112,7 +112,7 @@ fn listing(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn names_of_buckets_and_snapshots_are_no_paths() {
+fn names_of_buckets_and_snapshots_cannot_be_paths() {
     let server = Server::start();
     make_bucket(&server, "vessel", &[]);
     let signer = Signer::new(&server);
@@ -132,7 +132,7 @@ fn names_of_buckets_and_snapshots_are_no_paths() {
 }
 
 #[test]
-fn a_symbolic_link_in_a_bucket_leads_s3_nowhere() {
+fn s3_follows_no_symbolic_link() {
     need!(root_and_fuse());
     let server = Server::start();
     make_bucket(&server, "vessel", &[]);
@@ -181,7 +181,7 @@ fn capability() -> Option<VolumeCapability> {
 }
 
 #[tokio::test]
-async fn ids_and_target_paths_of_csi_mean_what_they_say() {
+async fn ids_and_target_paths_of_csi_are_validated() {
     need!(root_and_fuse());
     let server = Server::start();
     make_bucket(&server, "vessel", &[]);

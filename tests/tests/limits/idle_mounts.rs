@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tests::prelude::*;
 
-use super::crowd::say;
+use super::many_clients::say;
 use super::process::held;
 use crate::support::{Mounted, make_bucket};
 
@@ -25,7 +25,7 @@ fn threads(server: &Server) -> usize {
 }
 
 #[test]
-fn mounts_at_rest_hold_no_buffers_however_busy_they_were() {
+fn idle_mounts_hold_no_buffers_after_any_load() {
     need!(root_and_fuse());
     let server = Server::start();
     make_bucket(&server, "shared", &[]);

@@ -86,24 +86,24 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// The test's server, and all output so far.
-struct Tour {
+struct SecretsTest {
     server: Server,
     secrets: Secrets,
     said: Vec<(String, String)>,
 }
 
-impl Tour {
+impl SecretsTest {
     fn start() -> Self {
         let options = Options::default().args(["--log-level", "trace"]);
         let options =
             options.env("AMPHORA_ROOT_ACCESS_KEY_ID", "ROOTKEYID").env("AMPHORA_ROOT_SECRET_ACCESS_KEY", ROOT_SECRET);
-        let mut tour = Self { server: options.start(), secrets: Secrets::default(), said: Vec::new() };
-        tour.secrets.add("the root secret", ROOT_SECRET);
-        tour.secrets.add("a mistyped secret", MISTYPED);
-        tour.secrets.add("a mount option", MOUNT_OPTION);
-        tour.secrets.add("an entry of a Secret", SECRET_ENTRY);
-        tour.master_key("the first master key");
-        tour
+        let mut test = Self { server: options.start(), secrets: Secrets::default(), said: Vec::new() };
+        test.secrets.add("the root secret", ROOT_SECRET);
+        test.secrets.add("a mistyped secret", MISTYPED);
+        test.secrets.add("a mount option", MOUNT_OPTION);
+        test.secrets.add("an entry of a Secret", SECRET_ENTRY);
+        test.master_key("the first master key");
+        test
     }
 
     fn master_key(&mut self, name: &str) {
@@ -130,7 +130,7 @@ impl Tour {
     }
 
     /// Sends requests with a key: correct ones, incorrect ones, and a presigned URL.
-    fn knock(&mut self, name: &str, key: &Credentials) {
+    fn try_key(&mut self, name: &str, key: &Credentials) {
         let signer = self.signer(key);
         for request in [
             Request::new("PUT", "/toured/k").body("content"),
@@ -160,8 +160,8 @@ impl Tour {
     }
 }
 
-async fn kubernetes(tour: &mut Tour, alice: &Credentials) {
-    let mut cosi = ProvisionerClient::new(grpc::channel(&tour.server.ready().socket("cosi")).await);
+async fn kubernetes(test: &mut SecretsTest, alice: &Credentials) {
+    let mut cosi = ProvisionerClient::new(grpc::channel(&test.server.ready().socket("cosi")).await);
     let create = DriverCreateBucketRequest { name: "claimed".into(), ..Default::default() };
     cosi.driver_create_bucket(create).await.expect("made");
     let grant = DriverGrantBucketAccessRequest {
@@ -172,19 +172,19 @@ async fn kubernetes(tour: &mut Tour, alice: &Credentials) {
     };
     let granted = cosi.driver_grant_bucket_access(grant.clone()).await.expect("granted").into_inner();
     let given = granted.credentials["s3"].secrets.clone();
-    tour.secrets.add("a secret of COSI", &given["accessSecretKey"]);
+    test.secrets.add("a secret of COSI", &given["accessSecretKey"]);
     let refused =
         cosi.driver_grant_bucket_access(DriverGrantBucketAccessRequest { bucket_id: "none".into(), ..grant }).await;
-    tour.said.push(("COSI".into(), format!("{:?}", refused.expect_err("no such bucket"))));
+    test.said.push(("COSI".into(), format!("{:?}", refused.expect_err("no such bucket"))));
 
     let pair = |id: &str, secret: &str| {
         HashMap::from([("accessKeyId".to_owned(), id.to_owned()), ("secretAccessKey".to_owned(), secret.to_owned())])
     };
     let info = |text: String| HashMap::from([("BucketInfo".to_owned(), text)]);
-    let staging = tour.server.home().path().join("staged");
+    let staging = test.server.home().path().join("staged");
     fs::create_dir(&staging).expect("made");
     let staging = staging.to_str().expect("ours").to_owned();
-    let mut node = NodeClient::new(grpc::channel(&tour.server.ready().socket("csi")).await);
+    let mut node = NodeClient::new(grpc::channel(&test.server.ready().socket("csi")).await);
     for (secrets, flags) in [
         (given, vec![]),
         (pair(&alice.access_key_id, &alice.secret_access_key), vec![]),
@@ -207,15 +207,15 @@ async fn kubernetes(tour: &mut Tour, alice: &Credentials) {
             ..Default::default()
         };
         let staged = node.node_stage_volume(request).await;
-        tour.said.push(("CSI".into(), format!("{staged:?}")));
+        test.said.push(("CSI".into(), format!("{staged:?}")));
         // With nothing staged there is nothing to do.
         let unstage = NodeUnstageVolumeRequest { volume_id: "claimed".into(), staging_target_path: staging.clone() };
         drop(node.node_unstage_volume(unstage).await);
     }
 }
 
-fn commands(tour: &mut Tour, alice: &Credentials) {
-    let home = tour.server.home().path().to_owned();
+fn commands(test: &mut SecretsTest, alice: &Credentials) {
+    let home = test.server.home().path().to_owned();
     let (good, bad, odd) = (home.join("good"), home.join("bad"), home.join("odd"));
     let text =
         |id: &str, secret: &str| format!("[default]\naws_access_key_id = {id}\naws_secret_access_key = {secret}\n");
@@ -226,8 +226,8 @@ fn commands(tour: &mut Tour, alice: &Credentials) {
     fs::create_dir(&dir).expect("made");
     let dir = dir.to_str().expect("ours").to_owned();
     for file in [&good, &bad, &odd] {
-        tour.command(&["mount", "toured", &dir, "--credentials", file.to_str().expect("ours")]);
-        tour.command(&["umount", &dir]);
+        test.command(&["mount", "toured", &dir, "--credentials", file.to_str().expect("ours")]);
+        test.command(&["umount", &dir]);
     }
     for args in [
         &["key", "list", "--output", "json"][..],
@@ -242,7 +242,7 @@ fn commands(tour: &mut Tour, alice: &Credentials) {
         &["snapshot", "create", "toured", "toured-frozen"],
         &["mount", "stats"],
     ] {
-        tour.command(args);
+        test.command(args);
     }
     for file in [good, bad, odd] {
         fs::remove_file(file).expect("removed");
@@ -250,32 +250,32 @@ fn commands(tour: &mut Tour, alice: &Credentials) {
 }
 
 #[tokio::test]
-async fn no_secret_is_where_it_should_not_be() {
-    let mut tour = Tour::start();
-    let root = tour.server.credentials();
+async fn secrets_appear_only_in_their_files() {
+    let mut test = SecretsTest::start();
+    let root = test.server.credentials();
     assert_eq!(root.secret_access_key, ROOT_SECRET);
-    let alice = tour.account("alice");
-    tour.command(&["bucket", "create", "toured"]);
-    tour.command(&["grant", "add", "toured", "--account", "alice", "--mode", "rw"]);
-    tour.knock("root", &root);
-    tour.knock("alice", &alice);
+    let alice = test.account("alice");
+    test.command(&["bucket", "create", "toured"]);
+    test.command(&["grant", "add", "toured", "--account", "alice", "--mode", "rw"]);
+    test.try_key("root", &root);
+    test.try_key("alice", &alice);
     let mistaken = Credentials { secret_access_key: MISTYPED.into(), ..alice.clone() };
-    tour.knock("a mistaken one", &mistaken);
-    kubernetes(&mut tour, &alice).await;
-    commands(&mut tour, &alice);
-    tour.master_key("the second master key");
-    let rotated = cli::key_of(&cli::json(&tour.server, &["key", "rotate", "--account", "alice"]));
-    tour.secrets.add("a rotated secret", &rotated.secret_access_key);
-    tour.knock("rotated", &rotated);
-    let figures = tour.figures();
-    tour.server.restart();
-    tour.knock("rotated, after a restart", &rotated);
-    tour.server.terminate();
-    let data = tour.server.home().data_dir();
-    tour.command(&["check", data.to_str().expect("ours")]);
+    test.try_key("a mistaken one", &mistaken);
+    kubernetes(&mut test, &alice).await;
+    commands(&mut test, &alice);
+    test.master_key("the second master key");
+    let rotated = cli::key_of(&cli::json(&test.server, &["key", "rotate", "--account", "alice"]));
+    test.secrets.add("a rotated secret", &rotated.secret_access_key);
+    test.try_key("rotated", &rotated);
+    let figures = test.figures();
+    test.server.restart();
+    test.try_key("rotated, after a restart", &rotated);
+    test.server.terminate();
+    let data = test.server.home().data_dir();
+    test.command(&["check", data.to_str().expect("ours")]);
 
-    let needles = tour.secrets.needles();
-    let log = tour.server.log();
+    let needles = test.secrets.needles();
+    let log = test.server.log();
     assert!(
         log.contains("TRACE") && log.contains("NodeStageVolume") && !log.contains("panicked"),
         "the log has every level, and no panic"
@@ -283,7 +283,7 @@ async fn no_secret_is_where_it_should_not_be() {
     assert!(figures.contains("amphora_store_commits"), "{figures}");
     clean("the log", log.as_bytes(), &needles);
     clean("the figures", figures.as_bytes(), &needles);
-    for (place, text) in &tour.said {
+    for (place, text) in &test.said {
         // The answer to an incorrectly signed request contains the string to sign and the incorrect signature, as AWS's
         // does: never the key, nor a correct signature.
         let wrong = text.contains("<SignatureProvided>");
@@ -292,7 +292,7 @@ async fn no_secret_is_where_it_should_not_be() {
         clean(place, text.as_bytes(), &needles);
     }
     let mut all = Vec::new();
-    files(tour.server.home().path(), &mut all);
+    files(test.server.home().path(), &mut all);
     assert!(all.len() > 5, "{all:?}");
     for path in all {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();

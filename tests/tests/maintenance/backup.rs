@@ -127,7 +127,7 @@ async fn same(server: &Server, a: &str, b: &str) {
 }
 
 #[tokio::test]
-async fn an_increment_sends_what_changed_and_another_store_takes_it() {
+async fn an_incremental_backup_writes_only_changes_and_restores_in_another_store() {
     let mut server = Server::start();
     json(&server, &["bucket", "create", "docs"]);
     json(&server, &["bucket", "create", "other"]);
@@ -168,7 +168,7 @@ async fn an_increment_sends_what_changed_and_another_store_takes_it() {
 }
 
 #[tokio::test]
-async fn what_is_no_backup_or_a_damaged_one_is_refused() {
+async fn a_damaged_backup_and_other_folders_are_refused() {
     let server = Server::start();
     json(&server, &["bucket", "create", "docs"]);
     write(&root_client(&server), "docs", "large", &vec![7; 3 << 20]).await;
@@ -193,7 +193,7 @@ async fn what_is_no_backup_or_a_damaged_one_is_refused() {
 }
 
 #[tokio::test]
-async fn a_policy_denies_after_a_restore_whom_it_denied_before() {
+async fn a_restored_policy_denies_the_same_callers() {
     let (server, another) = (Server::start(), Server::start());
     json(&server, &["bucket", "create", "docs"]);
     account(&server, "anna");
@@ -234,7 +234,7 @@ async fn open_to_anna(server: &Server) {
 }
 
 #[tokio::test]
-async fn an_acl_lets_in_after_a_restart_and_a_restore_whom_it_let_in_before() {
+async fn an_acl_allows_the_same_callers_after_a_restart_and_a_restore() {
     let (mut server, another) = (Server::start(), Server::start());
     open_to_anna(&server).await;
     server.kill9();

@@ -10,7 +10,7 @@ fn lose_both(server: &mut Server) {
 }
 
 #[test]
-fn mounts_to_keep_are_made_again_and_others_are_told_with_the_command_that_does() {
+fn mounts_with_keep_are_restored_and_others_are_reported_with_the_command() {
     need!(root_and_fuse());
     let (mut server, kept) = served();
     let lost = folder(&server, "it's lost");
@@ -42,7 +42,7 @@ fn mounts_to_keep_are_made_again_and_others_are_told_with_the_command_that_does(
 }
 
 #[test]
-fn a_mount_to_keep_comes_back_to_a_server_without_a_holder() {
+fn a_mount_with_keep_is_restored_without_a_holder() {
     need!(root_and_fuse());
     let mut server = Server::start();
     make_bucket(&server, BUCKET, &[]);
@@ -63,7 +63,7 @@ fn a_mount_to_keep_comes_back_to_a_server_without_a_holder() {
 }
 
 #[test]
-fn a_mount_made_again_has_no_more_rights_and_no_secret_is_kept_for_it() {
+fn a_restored_mount_has_the_present_rights_and_stores_no_secret() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     let (file, key) = alice(&server, "rw");
@@ -87,7 +87,7 @@ fn a_mount_made_again_has_no_more_rights_and_no_secret_is_kept_for_it() {
 }
 
 #[test]
-fn another_bucket_of_the_same_name_is_not_shown_in_the_place_of_a_kept_one() {
+fn a_new_bucket_of_the_same_name_is_not_mounted_in_place_of_the_old_one() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &["--keep"]);
