@@ -10,7 +10,7 @@ use tonic::codegen::http::uri::PathAndQuery;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-use super::process::{files_are_given_back, held};
+use super::process::{process_use, wait_for_closed_files};
 use crate::support::cli::refusal;
 
 /// The server's limits: calls in total, calls on one connection, and connections of one endpoint.
@@ -67,7 +67,7 @@ async fn calls_beyond_the_limit_are_resource_exhausted() {
 fn connections_beyond_the_limit_are_closed() {
     use std::io::Read as _;
     let server = Server::start();
-    let base = held(&server);
+    let base = process_use(&server);
     let socket = server.ready().socket("cosi");
     let mut open: Vec<UnixStream> =
         (0..CONNECTIONS + 50).map(|_| UnixStream::connect(&socket).expect("taken")).collect();
@@ -75,7 +75,7 @@ fn connections_beyond_the_limit_are_closed() {
     last.set_read_timeout(Some(LIMIT)).expect("a socket");
     // An HTTP/2 server sends first, so an end without data shows that the server closed the connection.
     assert_eq!(last.read(&mut [0; 64]).expect("the server closes the connection in time"), 0);
-    assert!(held(&server).files <= base.files + CONNECTIONS + 24);
+    assert!(process_use(&server).files <= base.files + CONNECTIONS + 24);
     drop(open);
-    files_are_given_back(&server, base, LIMIT);
+    wait_for_closed_files(&server, base, LIMIT);
 }

@@ -28,7 +28,7 @@ const MEASURES: usize = 5;
 static ALONE: Mutex<()> = Mutex::const_new(());
 
 /// A server with the bucket, and what is needed to send requests without a client library.
-pub struct Stage {
+pub struct ServerUnderTest {
     pub server: Server,
     pub client: aws_sdk_s3::Client,
     pub address: SocketAddr,
@@ -42,7 +42,7 @@ pub enum Method {
     Put,
 }
 
-impl Stage {
+impl ServerUnderTest {
     /// With further flags.
     pub async fn new(args: &[&str]) -> Self {
         let alone = ALONE.lock().await;
@@ -72,7 +72,7 @@ impl Stage {
     }
 
     /// Opens `count` connections, each of which sends `first`.
-    pub async fn crowd(&self, count: usize, first: &str) -> Vec<TcpStream> {
+    pub async fn connect_many(&self, count: usize, first: &str) -> Vec<TcpStream> {
         let mut all = Vec::with_capacity(count);
         while all.len() < count {
             let numbers = all.len()..count.min(all.len() + AT_ONCE);
@@ -101,14 +101,14 @@ impl Stage {
     /// Measures again until the result is quick, a few times at most: other work on this machine makes it slower, never
     /// quicker.
     pub async fn measure_until(&self, time: Duration, is_quick: impl Fn(&PairLatencies) -> bool) -> PairLatencies {
-        let mut pace = self.measure(time).await;
+        let mut latencies = self.measure(time).await;
         for _ in 1..MEASURES {
-            if is_quick(&pace) {
+            if is_quick(&latencies) {
                 break;
             }
-            pace = self.measure(time).await;
+            latencies = self.measure(time).await;
         }
-        pace
+        latencies
     }
 }
 
@@ -137,7 +137,7 @@ impl std::fmt::Display for PairLatencies {
 
 /// Prints a measurement, for people who run the test.
 #[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
-pub fn say(words: &str) {
+pub fn print_measurement(words: &str) {
     println!("{words}");
 }
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tests::prelude::*;
 
-use super::many_clients::say;
-use super::process::held;
+use super::many_clients::print_measurement;
+use super::process::process_use;
 use crate::support::cli::{json, refusal};
 use crate::support::{Mounted, make_bucket};
 
@@ -18,7 +18,7 @@ fn many_programs_share_a_mount_within_its_limits() {
     let server = Server::start();
     make_bucket(&server, "shared", &[]);
     let mounted = Mounted::new(&server, "shared", "mnt");
-    let (dir, base) = (mounted.path(), held(&server));
+    let (dir, base) = (mounted.path(), process_use(&server));
     let (going, done) = (AtomicBool::new(true), [const { AtomicUsize::new(0) }; PROGRAMS]);
     let begin = Instant::now();
     let threads = AtomicUsize::new(0);
@@ -46,8 +46,8 @@ fn many_programs_share_a_mount_within_its_limits() {
     let mut done: Vec<usize> = done.iter().map(|done| done.load(Ordering::Relaxed)).collect();
     done.sort_unstable();
     let (least, usual, threads) = (done[0], done[PROGRAMS / 2], threads.load(Ordering::Relaxed));
-    let grown = held(&server).memory.saturating_sub(base.memory);
-    say(&format!(
+    let grown = process_use(&server).memory.saturating_sub(base.memory);
+    print_measurement(&format!(
         "{PROGRAMS} programs: {least} rounds at least, median {usual}; {threads} threads, {grown} bytes more"
     ));
     assert!(least >= 1 && least * 10 >= usual, "{least} rounds at least, median {usual}");
