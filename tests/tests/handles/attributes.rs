@@ -26,9 +26,9 @@ fn attributes_set_by_a_mount_survive_s3_requests() {
     std::fs::create_dir(&folder).expect("a folder");
     std::fs::write(&file, "content").expect("a file");
     for path in [&file, &folder] {
-        mark(path);
+        set_all(path);
     }
-    let before = [&file, &folder].map(|path| (owned(path), marks(path), times(path)));
+    let before = [&file, &folder].map(|path| (ownership(path), xattrs(path), times(path)));
     // Other keys in the same folder; the folder's own time moves with its names.
     for round in 0..50 {
         both.put(&format!("d/other-{}", round % 7), vec![1; 1 + round * 300], None).expect("put");
@@ -38,17 +38,17 @@ fn attributes_set_by_a_mount_survive_s3_requests() {
         both.get("d/key").expect("read");
         both.head("d/key").expect("there");
     }
-    assert_eq!((owned(&file), marks(&file), times(&file)), before[0]);
-    assert_eq!((owned(&folder), marks(&folder)), (before[1].0, before[1].1.clone()));
+    assert_eq!((ownership(&file), xattrs(&file), times(&file)), before[0]);
+    assert_eq!((ownership(&folder), xattrs(&folder)), (before[1].0, before[1].1.clone()));
     // A PUT over it creates another file with the same name, owner, mode and ACL.
     for (round, len) in [10, 10, 5_000, 200_000].into_iter().enumerate() {
         both.put("d/key", vec![3; len], None).expect("put");
-        assert_eq!(owned(&file), before[0].0, "after {} objects were put over it", round + 1);
-        assert_eq!(marks(&file)[0], before[0].1[0], "its ACL");
+        assert_eq!(ownership(&file), before[0].0, "after {} objects were put over it", round + 1);
+        assert_eq!(xattrs(&file)[0], before[0].1[0], "its ACL");
         assert_eq!(std::fs::read(&file).expect("read").len(), len);
     }
     both.upload("d/key", vec![4; 70_000]).expect("uploaded");
-    assert_eq!((owned(&file), &marks(&file)[0]), (before[0].0, &before[0].1[0]), "after an upload");
+    assert_eq!((ownership(&file), &xattrs(&file)[0]), (before[0].0, &before[0].1[0]), "after an upload");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn attributes_set_by_s3_survive_writes_by_a_mount() {
     file.write_all(&[5; 200_000]).expect("appended");
     drop(file);
     assert_eq!(said("key"), before, "after an append");
-    mark(&path);
+    set_all(&path);
     assert_eq!(said("key"), before, "after chmod, chown, setxattr and a change of times");
     rename(&path, both.path("moved")).expect("renamed");
     assert_eq!(said("moved"), before, "after a rename");
@@ -137,7 +137,7 @@ fn every_change_of_content_changes_the_entity_tag() {
 }
 
 /// Sets everything that a mount can set on a file.
-fn mark(path: &Path) {
+fn set_all(path: &Path) {
     chown(path, Some(1234), Some(4321)).expect("an owner");
     std::fs::set_permissions(path, Permissions::from_mode(0o2750)).expect("a mode");
     setxattr(path, ACCESS, &acl(), XattrFlags::empty()).expect("an ACL");
@@ -148,7 +148,7 @@ fn mark(path: &Path) {
     file.set_times(FileTimes::new().set_modified(time).set_accessed(time)).expect("its times");
 }
 
-fn owned(path: &Path) -> (u32, u32, u32) {
+fn ownership(path: &Path) -> (u32, u32, u32) {
     let stat = path.symlink_metadata().expect("attributes");
     (stat.uid(), stat.gid(), stat.mode())
 }
@@ -159,7 +159,7 @@ fn times(path: &Path) -> (i64, i64, i64) {
 }
 
 /// The ACL and the attributes.
-fn marks(path: &Path) -> [Vec<u8>; 3] {
+fn xattrs(path: &Path) -> [Vec<u8>; 3] {
     [ACCESS, "user.colour", "trusted.secret"].map(|name| {
         let mut value = vec![0; 1024];
         let len = getxattr(path, name, &mut value).unwrap_or(0);

@@ -60,11 +60,11 @@ fn drive(quota: Option<u64>, test: &str) {
     let mut rng = Rng::new(test);
     let mut model = Model::new(quota);
     let mut both = Both::new(quota);
-    let mut story = Story::default();
+    let mut recent_steps = RecentSteps::default();
     let mut refused_for_space = 0;
     for number in 0..STEPS {
         let step = Step::draw(&mut rng, &model);
-        story.add(number, &step);
+        recent_steps.add(number, &step);
         let expected = step.apply(&mut model);
         let done = both.apply(&step);
         assert_eq!(done.as_ref().map(drop).map_err(Clone::clone), expected, "step {number}");
@@ -89,9 +89,9 @@ fn drive(quota: Option<u64>, test: &str) {
 
 /// The latest steps, printed when the test fails.
 #[derive(Default)]
-struct Story(VecDeque<String>);
+struct RecentSteps(VecDeque<String>);
 
-impl Story {
+impl RecentSteps {
     fn add(&mut self, number: usize, step: &Step) {
         if self.0.len() == SHOWN {
             self.0.pop_front();
@@ -100,7 +100,7 @@ impl Story {
     }
 }
 
-impl Drop for Story {
+impl Drop for RecentSteps {
     #[expect(clippy::print_stdout, reason = "the test harness shows it when the test fails")]
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -14,7 +14,7 @@ use crate::support::load::Content;
 use crate::support::mapping::Mapping;
 use crate::support::*;
 
-const LOOKS: usize = 10_000;
+const READS: usize = 10_000;
 const KEYS: usize = 6;
 const FOLDER: &str = "folder";
 
@@ -24,7 +24,7 @@ struct Watch {
     known: [Option<Vec<u8>>; KEYS],
     tags: [String; KEYS],
     rng: Rng,
-    looks: usize,
+    reads: usize,
 }
 
 #[test]
@@ -33,11 +33,11 @@ fn ten_thousand_reads_see_nothing_stale() {
     let rng = Rng::new("handles::stale_reads");
     let both = Both::new(None);
     std::fs::create_dir(both.path(FOLDER)).expect("a folder that S3 does not prune");
-    let mut watch = Watch { both, known: Default::default(), tags: Default::default(), rng, looks: 0 };
+    let mut watch = Watch { both, known: Default::default(), tags: Default::default(), rng, reads: 0 };
     let mut round = 0;
-    while watch.looks < LOOKS {
+    while watch.reads < READS {
         let at = watch.rng.below(KEYS);
-        watch.both_ways(at, round);
+        watch.change_and_read(at, round);
         round += 1;
     }
 }
@@ -47,19 +47,19 @@ fn key(at: usize) -> String {
 }
 
 impl Watch {
-    fn both_ways(&mut self, at: usize, round: usize) {
+    fn change_and_read(&mut self, at: usize, round: usize) {
         let what = format!("round {round}, key {at}");
-        let open = self.look_before(at);
+        let open = self.cache_before(at);
         let old = self.known[at].clone();
         if self.rng.chance(60) {
             self.change_by_s3(at);
-            self.look_by_mount(at, &what);
+            self.read_by_mount(at, &what);
         } else {
             self.change_by_mount(at);
         }
-        self.look_by_s3(at, &what);
+        self.read_by_s3(at, &what);
         if let (Some((file, mapping)), Some(old)) = (open, old) {
-            self.looks += 1;
+            self.reads += 1;
             // A mount changes the file itself; an S3 PUT replaces it by another file.
             let mut seen = vec![0; old.len()];
             let count = file.read_at(&mut seen, 0).expect("an open file is read");
@@ -75,7 +75,7 @@ impl Watch {
     }
 
     /// Makes the kernel cache the state in some of the possible ways; sometimes keeps the file open and mapped.
-    fn look_before(&mut self, at: usize) -> Option<(File, Mapping)> {
+    fn cache_before(&mut self, at: usize) -> Option<(File, Mapping)> {
         let path = self.both.path(&key(at));
         if self.rng.chance(30) {
             drop(std::fs::read_dir(self.both.path(FOLDER)).map(Iterator::count));
@@ -126,7 +126,7 @@ impl Watch {
         Content { len, seed: self.rng.roll() }.bytes()
     }
 
-    fn look_by_mount(&mut self, at: usize, what: &str) {
+    fn read_by_mount(&mut self, at: usize, what: &str) {
         let path = self.both.path(&key(at));
         let names = |watch: &Self| {
             let entries = std::fs::read_dir(watch.both.path(FOLDER)).expect("the folder is there");
@@ -139,7 +139,7 @@ impl Watch {
         // In another order each time, since a look makes the kernel cache the state.
         let first = self.rng.below(3);
         for look in (first..first + 3).map(|look| look % 3) {
-            self.looks += 1;
+            self.reads += 1;
             match (look, &self.known[at]) {
                 (0, _) => assert_eq!(names(self), expected, "{what}: names"),
                 (1, Some(known)) => {
@@ -161,7 +161,7 @@ impl Watch {
                     let file = OpenOptions::new().read(true).write(true).open(&path).expect(what);
                     let mapping = Mapping::new(&file, 0, known.len()).expect("mapped");
                     assert!(mapping.read(0, known.len()) == *known, "{what}: mapped content");
-                    self.looks += 1;
+                    self.reads += 1;
                 }
                 (_, None) => {
                     assert_eq!(File::open(&path).expect_err(what).kind(), ErrorKind::NotFound, "{what}: open");
@@ -186,7 +186,7 @@ impl Watch {
                 file.write_all_at(part, 0).expect("written");
                 if self.rng.chance(50) { fsync(&file) } else { fdatasync(&file) }.expect("synced");
                 self.known[at] = Some([part, &known[part.len()..]].concat());
-                self.look_by_s3(at, "open after fsync");
+                self.read_by_s3(at, "open after fsync");
             }
             (2, Some(known)) if !known.is_empty() => {
                 let file = OpenOptions::new().read(true).write(true).open(&path).expect("opened");
@@ -195,7 +195,7 @@ impl Watch {
                 mapping.write(0, part);
                 mapping.sync().expect("synced");
                 self.known[at] = Some([part, &known[part.len()..]].concat());
-                self.look_by_s3(at, "mapped after msync");
+                self.read_by_s3(at, "mapped after msync");
             }
             (3, Some(known)) => {
                 let len = self.rng.below(known.len() * 2 + 1);
@@ -218,10 +218,10 @@ impl Watch {
         }
     }
 
-    fn look_by_s3(&mut self, at: usize, what: &str) {
+    fn read_by_s3(&mut self, at: usize, what: &str) {
         let name = key(at);
         let head = self.both.head(&name);
-        self.looks += 3;
+        self.reads += 3;
         let listed = self.both.list(&name, None, "", 2);
         let Some(known) = &self.known[at] else {
             assert!(head.is_none() && self.both.get(&name).is_err(), "{what}: S3 still has it");

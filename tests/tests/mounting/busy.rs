@@ -35,10 +35,10 @@ fn unmounting_a_busy_mount_names_its_users_or_detaches_lazily() {
     let refused = refusal(&server, &["umount", text(&dir)], 1);
     let named = format!("{} (sleep)", program.0.id());
     assert!(refused.contains(&named) && refused.contains("--lazy"), "{refused}");
-    assert!(is_mounted(&dir) && is_told(&server, "mounts", &dir));
+    assert!(is_mounted(&dir) && is_reported(&server, "mounts", &dir));
     std::fs::write(dir.join("f"), "it is as it was").expect("written");
     json(&server, &["umount", "--lazy", text(&dir)]);
-    assert!(!is_mounted(&dir) && !is_told(&server, "mounts", &dir));
+    assert!(!is_mounted(&dir) && !is_reported(&server, "mounts", &dir));
     drop(program);
     mount(&server, &dir, &[]);
     json(&server, &["umount", text(&dir)]);
@@ -56,7 +56,7 @@ fn a_directory_is_free_as_soon_as_it_is_unmounted() {
     }
     mount(&server, &dir, &[]);
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"59");
-    assert_eq!(told(&server, "mounts").len(), 1);
+    assert_eq!(reported(&server, "mounts").len(), 1);
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_directory_is_free_while_programs_use_a_detached_mount() {
     mount(&server, &dir, &[]);
     let mut file = OpenOptions::new().create_new(true).read(true).write(true).open(dir.join("f")).expect("made");
     unmount(&dir, UnmountFlags::DETACH).expect("detached");
-    assert!(told(&server, "mounts").is_empty());
+    assert!(reported(&server, "mounts").is_empty());
     refusal(&server, &["umount", text(&dir)], 1);
     mount(&server, &dir, &["-o", "ro"]);
     file.write_all(b"late").expect("the detached mount is still served");
@@ -77,7 +77,7 @@ fn a_directory_is_free_while_programs_use_a_detached_mount() {
     file.write_all(b"r").expect("the detached mount is still served");
     drop(file);
     assert_eq!(look(&["cat", text(&dir.join("f"))]).as_deref(), Ok("later"));
-    assert_eq!(told(&server, "mounts").len(), 1);
+    assert_eq!(reported(&server, "mounts").len(), 1);
     json(&server, &["umount", text(&dir)]);
 }
 
@@ -103,7 +103,7 @@ fn a_server_that_ends_lists_its_remaining_mounts_with_advice() {
     assert!(!is_mounted(&dir));
     refusal(&server, &words, 1);
     server.restart();
-    assert!(told(&server, "mounts").is_empty() && told(&server, "lostMounts").is_empty());
+    assert!(reported(&server, "mounts").is_empty() && reported(&server, "lostMounts").is_empty());
     mount(&server, &dir, &[]);
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"kept");
 }
@@ -137,5 +137,5 @@ fn unmount_at_exit_ends_mounts_with_the_server() {
     let inside = format!("/proc/{}/cwd/f", program.0.id());
     assert!(look(&["cat", &inside]).is_err(), "a program inside gets an error, and does not wait");
     server.restart();
-    assert!(told(&server, "mounts").is_empty() && told(&server, "lostMounts").is_empty());
+    assert!(reported(&server, "mounts").is_empty() && reported(&server, "lostMounts").is_empty());
 }

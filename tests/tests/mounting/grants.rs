@@ -26,7 +26,7 @@ fn a_mount_with_a_revoked_grant_answers_eacces_also_after_a_restart() {
     for what in [&["cat", text(&inside)][..], &["ls", text(&dir)], &["touch", text(&inside)], &["df", text(&dir)]] {
         denied(what);
     }
-    assert!(is_told(&server, "mounts", &dir) && told(&server, "unservedMounts").is_empty());
+    assert!(is_reported(&server, "mounts", &dir) && reported(&server, "unservedMounts").is_empty());
     // As with an uninterrupted server, the mount has the rights of its grant.
     json(&server, &["grant", "add", BUCKET, "--account", "alice", "--mode", "rw"]);
     assert_eq!(look(&["cat", text(&inside)]).as_deref(), Ok("content"));
@@ -69,15 +69,15 @@ fn a_mount_that_cannot_be_taken_over_answers_eio_and_is_reported() {
         let error = look(what).expect_err("no server serves it");
         assert!(error.contains("Input/output error"), "{what:?}: {error}");
     }
-    let unserved = told(&server, "unservedMounts");
+    let unserved = reported(&server, "unservedMounts");
     assert!(unserved.len() == 1 && unserved[0]["dir"] == text(&dir), "{unserved:?}");
     // The version that wrote it is started again.
     with_record(&mut server, |record| record[0] = 1);
     assert_eq!(look(&["cat", text(&dir.join("f"))]).as_deref(), Ok("content"));
-    assert!(told(&server, "unservedMounts").is_empty());
+    assert!(reported(&server, "unservedMounts").is_empty());
     with_record(&mut server, |record| record[0] = 9);
     json(&server, &["umount", text(&dir)]);
-    assert!(!is_mounted(&dir) && told(&server, "unservedMounts").is_empty());
+    assert!(!is_mounted(&dir) && reported(&server, "unservedMounts").is_empty());
     mount(&server, &dir, &[]);
     assert_eq!(look(&["cat", text(&dir.join("f"))]).as_deref(), Ok("content"));
     json(&server, &["umount", text(&dir)]);
@@ -97,10 +97,10 @@ fn a_mount_without_a_matching_session_ends_and_is_reported() {
     };
     with_record(&mut server, renamed);
     assert!(look(&["cat", text(&dir.join("f"))]).is_err() && !is_mounted(&dir));
-    let lost = told(&server, "lostMounts");
+    let lost = reported(&server, "lostMounts");
     assert!(lost.len() == 1 && lost[0]["dir"] == text(&dir) && lost[0]["command"].is_string(), "{lost:?}");
     json(&server, &["umount", text(&dir)]);
-    assert!(told(&server, "lostMounts").is_empty());
+    assert!(reported(&server, "lostMounts").is_empty());
     refusal(&server, &["umount", text(&dir)], 1);
 }
 

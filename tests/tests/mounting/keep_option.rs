@@ -21,7 +21,7 @@ fn mounts_with_keep_are_restored_and_others_are_reported_with_the_command() {
     assert_eq!(look(&["cat", text(&kept.join("f"))]).as_deref(), Ok("content"));
     assert_eq!(look(&["stat", "-c", "%a", text(&kept.join("f"))]).as_deref(), Ok("640\n"));
     assert!(look(&["cat", text(&lost.join("f"))]).is_err());
-    let told_lost = told(&server, "lostMounts");
+    let told_lost = reported(&server, "lostMounts");
     assert!(told_lost.len() == 1 && told_lost[0]["dir"] == text(&lost), "{told_lost:?}");
     let command = told_lost[0]["command"].as_str().expect("a command");
     let again = command.replacen("amphora", text(Path::new(server.cli(["status"]).get_program())), 1);
@@ -30,15 +30,15 @@ fn mounts_with_keep_are_restored_and_others_are_reported_with_the_command() {
     shell.args(["-c", &again]).env("AMPHORA_ADMIN_ENDPOINT", admin);
     drop(run(&mut shell, LOOK).unwrap_or_else(|error| panic!("{error}")).ok());
     assert_eq!(look(&["cat", text(&lost.join("f"))]).as_deref(), Ok("content"));
-    assert!(told(&server, "lostMounts").is_empty());
+    assert!(reported(&server, "lostMounts").is_empty());
     let read_only =
-        told(&server, "mounts").iter().any(|mount| mount["dir"] == text(&lost) && mount["readOnly"] == true);
+        reported(&server, "mounts").iter().any(|mount| mount["dir"] == text(&lost) && mount["readOnly"] == true);
     assert!(read_only, "as it was");
     // Until it is unmounted.
     json(&server, &["umount", text(&kept)]);
     json(&server, &["umount", text(&lost)]);
     lose_both(&mut server);
-    assert!(!is_mounted(&kept) && told(&server, "mounts").is_empty() && told(&server, "lostMounts").is_empty());
+    assert!(!is_mounted(&kept) && reported(&server, "mounts").is_empty() && reported(&server, "lostMounts").is_empty());
 }
 
 #[test]
@@ -52,14 +52,14 @@ fn a_mount_with_keep_is_restored_without_a_holder() {
     assert_eq!(server.terminate().code(), Some(0));
     assert!(!is_mounted(&dir));
     server.restart();
-    assert!(is_mounted(&dir) && !is_mounted(&plain) && told(&server, "lostMounts").is_empty());
+    assert!(is_mounted(&dir) && !is_mounted(&plain) && reported(&server, "lostMounts").is_empty());
     server.kill9();
     server.restart();
-    assert!(is_told(&server, "mounts", &dir));
+    assert!(is_reported(&server, "mounts", &dir));
     look(&["touch", text(&dir.join("f"))]).expect("it is served");
     json(&server, &["umount", text(&dir)]);
     server.restart();
-    assert!(told(&server, "mounts").is_empty());
+    assert!(reported(&server, "mounts").is_empty());
 }
 
 #[test]
@@ -80,10 +80,10 @@ fn a_restored_mount_has_the_present_rights_and_stores_no_secret() {
     json(&server, &["key", "delete", &key.access_key_id]);
     lose_both(&mut server);
     assert!(look(&["ls", text(&dir.join("f"))]).is_err());
-    let lost = told(&server, "lostMounts");
+    let lost = reported(&server, "lostMounts");
     assert!(lost.len() == 1 && lost[0]["why"].as_str().is_some_and(|why| why.contains("deleted")), "{lost:?}");
     json(&server, &["umount", text(&dir)]);
-    assert!(told(&server, "lostMounts").is_empty());
+    assert!(reported(&server, "lostMounts").is_empty());
 }
 
 #[test]
@@ -92,16 +92,16 @@ fn a_new_bucket_of_the_same_name_is_not_mounted_in_place_of_the_old_one() {
     let (mut server, dir) = served();
     mount(&server, &dir, &["--keep"]);
     look(&["umount", text(&dir)]).expect("unmounted without the server");
-    assert!(told(&server, "mounts").is_empty());
+    assert!(reported(&server, "mounts").is_empty());
     json(&server, &["bucket", "delete", BUCKET, "--force"]);
     make_bucket(&server, BUCKET, &[]);
     server.restart();
     assert!(!is_mounted(&dir));
-    let lost = told(&server, "lostMounts");
+    let lost = reported(&server, "lostMounts");
     assert!(lost.len() == 1 && lost[0]["why"].as_str().is_some_and(|why| why.contains("another bucket")), "{lost:?}");
     mount(&server, &dir, &["--keep"]);
     look(&["umount", text(&dir)]).expect("unmounted without the server");
     server.restart();
-    assert!(is_told(&server, "mounts", &dir), "only amphora umount ends a mount with --keep");
+    assert!(is_reported(&server, "mounts", &dir), "only amphora umount ends a mount with --keep");
     json(&server, &["umount", text(&dir)]);
 }

@@ -20,7 +20,7 @@ fn remount_past_the_server(dir: &Path, how: &str) -> Result<String, String> {
 fn takes_writes(server: &Server, dir: &Path, expected: bool) {
     let written = std::fs::write(dir.join("f"), "x").map_err(|error| error.kind());
     assert_eq!(written, if expected { Ok(()) } else { Err(ErrorKind::ReadOnlyFilesystem) });
-    let shown = told(server, "mounts");
+    let shown = reported(server, "mounts");
     let shown = shown.iter().find(|mount| mount["dir"] == text(dir)).expect("it is listed");
     assert_eq!(shown["readOnly"], !expected, "{shown}");
 }

@@ -24,18 +24,18 @@ const PAGE: usize = 4096;
 #[test]
 fn a_write_clears_setuid_in_the_shown_mode() {
     need!(root_and_fuse());
-    let mut siege = MountUnderTest::new();
-    let file = siege.root.join("f");
+    let mut under_test = MountUnderTest::new();
+    let file = under_test.root.join("f");
     std::fs::write(&file, [7; 50 * PAGE]).expect("written");
     std::fs::set_permissions(&file, Permissions::from_mode(0o4777)).expect("a mode");
-    let released = || json(&siege.server, &["mount", "stats", siege.root.to_str().expect("a path of ours")]);
+    let released = || json(&under_test.server, &["mount", "stats", under_test.root.to_str().expect("a path of ours")]);
     let released = || released().as_array()?.iter().any(|row| row["operation"] == "release").then_some(());
     wait_until(limit(20), released).expect("the server receives the close");
     // While the file is open by passthrough, a write skips the kernel's page cache and its clearing of the setuid bit:
     // the server has to clear it.
     let mut reader = File::open(&file).expect("opened");
     reader.read_exact(&mut [0; PAGE]).expect("read");
-    siege.die_untold(|| {
+    under_test.kill_before_invalidations(|| {
         let mut writer = Command::new("dd");
         writer.args(["if=/dev/zero", "bs=1", "count=1", "conv=notrunc"]).arg(format!("of={}", file.display()));
         drop(run(writer.uid(65_534).gid(65_534), Duration::from_secs(60)).expect("dd ends").ok());
@@ -44,34 +44,34 @@ fn a_write_clears_setuid_in_the_shown_mode() {
     // Only the mode is requested: asking for the size would make the kernel fetch all attributes from the server.
     let seen = statx(CWD, &file, AtFlags::empty(), StatxFlags::MODE).expect("there");
     assert_eq!(seen.stx_mode & 0o7777, 0o777);
-    siege.end();
+    under_test.end();
 }
 
 #[test]
 fn an_append_with_an_outdated_size_shows_at_its_real_offset() {
     need!(root_and_fuse());
-    let mut siege = MountUnderTest::new();
-    let other = Mounted::held(&siege.server, BUCKET, "other");
-    let file = siege.root.join("f");
+    let mut under_test = MountUnderTest::new();
+    let other = Mounted::held(&under_test.server, BUCKET, "other");
+    let file = under_test.root.join("f");
     std::fs::write(&file, [b'.'; 2 * PAGE]).expect("written");
     let mut mine = OpenOptions::new().append(true).open(&file).expect("opened");
     let mut theirs = OpenOptions::new().append(true).open(other.path().join("f")).expect("opened");
     theirs.write_all(&[b't'; PAGE]).expect("appended");
-    tell_all(&siege.server);
+    deliver_invalidations(&under_test.server);
     // The kernel of the mount of `mine` has the old size. It appends at the old end, and keeps whole pages with that
     // wrong content.
-    siege.die_untold(|| {
+    under_test.kill_before_invalidations(|| {
         mine.write_all(&[b'm'; 2 * PAGE]).expect("appended");
         drop((mine, theirs));
     });
     let expected = [[b'.'; 2 * PAGE].as_slice(), &[b't'; PAGE], &[b'm'; 2 * PAGE]].concat();
     assert!(std::fs::read(&file).expect("read") == expected, "the kernel still has the outdated pages");
-    other.unmount(&siege.server);
-    siege.end();
+    other.unmount(&under_test.server);
+    under_test.end();
 }
 
 /// Writes through S3; the answer comes after all kernels have received the earlier invalidations.
-fn tell_all(server: &Server) {
+fn deliver_invalidations(server: &Server) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let put = root_client(server).put_object().bucket(BUCKET).key("told").send();
     runtime.block_on(put).expect("written");
@@ -79,12 +79,12 @@ fn tell_all(server: &Server) {
 
 impl MountUnderTest {
     /// Kills the server after `act`, before any kernel received an invalidation of it, and starts another.
-    fn die_untold(&mut self, act: impl FnOnce()) {
-        let hushed = StoppedNotifiers::new(&self.server);
+    fn kill_before_invalidations(&mut self, act: impl FnOnce()) {
+        let stopped = StoppedNotifiers::new(&self.server);
         act();
         json(&self.server, &["snapshot", "create", BUCKET, "settled"]);
         self.server.kill9();
-        drop(hushed);
+        drop(stopped);
         self.server.restart();
     }
 }

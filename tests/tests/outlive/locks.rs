@@ -31,10 +31,10 @@ except BlockingIOError:
 
 /// The held locks.
 pub struct Locks {
-    held: Vec<Held>,
+    held: Vec<HeldLock>,
 }
 
-struct Held {
+struct HeldLock {
     kind: &'static str,
     path: PathBuf,
     file: File,
@@ -60,14 +60,14 @@ impl Locks {
             .expect("the lock is free");
             let waiting = Waiter::new(kind, &path, "wait");
             waiting.expect("asking");
-            Held { kind, path, file, waiting }
+            HeldLock { kind, path, file, waiting }
         });
         Self { held: held.into() }
     }
 
     /// Asserts that no other process has or gets the locks.
     pub fn still_held(&self) {
-        for Held { kind, path, waiting, .. } in &self.held {
+        for HeldLock { kind, path, waiting, .. } in &self.held {
             assert_eq!(waiting.lines.try_recv().ok(), None, "the process that waits for the {kind} lock");
             let other = Waiter::new(kind, path, "try");
             other.expect("asking");
@@ -77,7 +77,7 @@ impl Locks {
 
     /// Releases the locks, so that the waiting processes get them.
     pub fn release(self) {
-        for Held { waiting, file, .. } in self.held {
+        for HeldLock { waiting, file, .. } in self.held {
             // Closing frees both kinds.
             drop(file);
             waiting.expect("got");

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// The pause between two calls.
-const REST: Duration = Duration::from_millis(1);
+const INTERVAL: Duration = Duration::from_millis(1);
 /// The duration up to which a call is not recorded.
 const USUAL: Duration = Duration::from_millis(3);
 
 /// Slow calls: when each began, and how long it took.
 #[derive(Default)]
-pub struct Pulse(Mutex<Vec<(Instant, Duration)>>);
+pub struct CallTimes(Mutex<Vec<(Instant, Duration)>>);
 
 /// The longest call of each change of the server, and how long there was no server.
 pub struct Pauses {
@@ -22,9 +22,9 @@ pub struct Pauses {
     servers: Vec<Duration>,
 }
 
-impl Pulse {
+impl CallTimes {
     /// Writes a file, and creates and deletes a name, in turn: each call needs the server.
-    pub fn beat(&self, dir: &Path, going: &AtomicBool) {
+    pub fn measure(&self, dir: &Path, going: &AtomicBool) {
         let file = File::create(dir.join("pulse")).expect("a file");
         for number in 0_u64.. {
             if !going.load(Ordering::Relaxed) {
@@ -40,7 +40,7 @@ impl Pulse {
             if took > USUAL {
                 self.0.lock().expect("no thread panics while it holds the lock").push((begin, took));
             }
-            std::thread::sleep(REST);
+            std::thread::sleep(INTERVAL);
         }
     }
 

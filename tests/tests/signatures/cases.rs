@@ -2,7 +2,7 @@
 
 use super::request::{Payload, Request};
 use super::world::BUCKET;
-use super::{World, changes, verdict};
+use super::{World, assert_no_faults, changes};
 
 /// A request, and the answer to it if its signature is valid.
 pub struct Case {
@@ -110,7 +110,7 @@ async fn run(cases: Vec<Case>) {
             wrong.push(format!("{name}: {answer}; expected {status} {code}"));
         }
     }
-    verdict(count, &wrong);
+    assert_no_faults(count, &wrong);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ mod world;
 pub use request::{Payload, Request};
 pub use signer::Signer;
 pub use wire::{Answer, Wire, encode};
-use world::{World, verdict};
+use world::{World, assert_no_faults};
 
 /// The possible refusals of a request: status and S3 error code.
 type Refusals = &'static [(u16, &'static str)];

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::changes::Change;
 use super::request::{Payload, Request};
 use super::world::BUCKET;
-use super::{DENIED, MALFORMED, MISMATCH, Refusals, Signer, Wire, World, verdict};
+use super::{DENIED, MALFORMED, MISMATCH, Refusals, Signer, Wire, World, assert_no_faults};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -50,7 +50,7 @@ async fn a_url_allows_one_request_and_no_other() {
             wrong.push(format!("{name}: {answer}; expected {status}"));
         }
     }
-    verdict(count, &wrong);
+    assert_no_faults(count, &wrong);
 }
 
 fn changes(signer: &Signer, request: &Request) -> Vec<Change> {

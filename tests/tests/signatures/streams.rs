@@ -3,7 +3,7 @@
 use super::changes::Change;
 use super::request::{Payload, Request};
 use super::world::BUCKET;
-use super::{MISMATCH, Refusals, Signer, Wire, World, verdict};
+use super::{MISMATCH, Refusals, Signer, Wire, World, assert_no_faults};
 
 const SUM: &str = "x-amz-checksum-crc32";
 
@@ -168,7 +168,7 @@ async fn a_changed_frame_is_refused_and_leaves_no_object() {
             }
         }
     }
-    verdict(count, &wrong);
+    assert_no_faults(count, &wrong);
 }
 
 fn changes<const N: usize>(list: [(&str, Wire, Refusals); N]) -> Vec<Change> {

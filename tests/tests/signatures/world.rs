@@ -84,6 +84,6 @@ fn refusal_fits(wire: &Wire, answer: &Answer, expected: Refusals) -> bool {
 
 /// Fails with all faults at once, so that one run shows every one.
 #[track_caller]
-pub fn verdict(count: usize, wrong: &[String]) {
+pub fn assert_no_faults(count: usize, wrong: &[String]) {
     assert!(wrong.is_empty(), "{} of {count} went wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -14,10 +14,10 @@ const KEYS: usize = 12;
 const PART: usize = 5 << 20;
 
 /// The possible states of each key: one, or two while a request is in progress. `None`: no object.
-type Held = BTreeMap<String, Vec<Option<Content>>>;
+type States = BTreeMap<String, Vec<Option<Content>>>;
 
 /// A request.
-enum Ask {
+enum Change {
     Put(String, Content),
     Upload(String, Content),
     Copy { from: String, to: String, content: Content },
@@ -28,19 +28,19 @@ enum Ask {
 pub struct Keys {
     bucket: &'static str,
     number: u64,
-    held: Held,
+    states: States,
     done: usize,
 }
 
 impl Keys {
     /// A writer with its own keys in a bucket.
     pub fn new(bucket: &'static str, number: u64) -> Self {
-        Self { bucket, number, held: Held::new(), done: 0 }
+        Self { bucket, number, states: States::new(), done: 0 }
     }
 
     /// The number of keys that may have the old or the new state.
     pub fn open(&self) -> usize {
-        self.held.values().filter(|states| states.len() > 1).count()
+        self.states.values().filter(|states| states.len() > 1).count()
     }
 
     /// The number of requests acknowledged since the last call.
@@ -56,18 +56,18 @@ impl Keys {
     /// Writes until the server ends, or `going` returns false.
     pub async fn work_while(mut self, client: Client, mut rng: Rng, ended: Ended, going: impl Fn() -> bool) -> Self {
         while going() {
-            let ask = self.draw(&mut rng);
-            let (keys, content) = ask.outcome();
+            let change = self.generate(&mut rng);
+            let (keys, content) = change.outcome();
             for key in &keys {
-                self.held.entry(key.clone()).or_insert_with(|| vec![None]).push(content);
+                self.states.entry(key.clone()).or_insert_with(|| vec![None]).push(content);
             }
-            let request = tokio::time::timeout(REQUEST_LIMIT, ask.request(&client, self.bucket, ended)).await;
+            let request = tokio::time::timeout(REQUEST_LIMIT, change.request(&client, self.bucket, ended)).await;
             match request.expect("a request is answered, or its connection ends") {
                 Answer::Acknowledged if !ended.is_cut() => self.done += 1,
                 _ => return self,
             }
             for key in keys {
-                self.held.insert(key, vec![content]);
+                self.states.insert(key, vec![content]);
             }
         }
         self
@@ -77,20 +77,20 @@ impl Keys {
         format!("w{}/d{}/k{}", self.number, number % 3, number % KEYS)
     }
 
-    fn draw(&self, rng: &mut Rng) -> Ask {
+    fn generate(&self, rng: &mut Rng) -> Change {
         let first = rng.below(KEYS);
         let key = self.key(first);
         let what = rng.below(100);
-        let source = self.held.iter().find_map(|(from, states)| match states[..] {
+        let source = self.states.iter().find_map(|(from, states)| match states[..] {
             [Some(content)] if *from != key && what.is_multiple_of(2) => Some((from.clone(), content)),
             _ => None,
         });
         match (what, source) {
-            (0..5, _) => Ask::Delete((first..first + 3).map(|number| self.key(number)).collect()),
-            (5..22, _) => Ask::Delete(vec![key]),
-            (22..40, Some((from, content))) => Ask::Copy { from, to: key, content },
-            (40..44, _) => Ask::Upload(key, Content { len: PART + 1 + rng.below(1 << 16), seed: rng.roll() }),
-            _ => Ask::Put(key, Content { len: len(rng), seed: rng.roll() }),
+            (0..5, _) => Change::Delete((first..first + 3).map(|number| self.key(number)).collect()),
+            (5..22, _) => Change::Delete(vec![key]),
+            (22..40, Some((from, content))) => Change::Copy { from, to: key, content },
+            (40..44, _) => Change::Upload(key, Content { len: PART + 1 + rng.below(1 << 16), seed: rng.roll() }),
+            _ => Change::Put(key, Content { len: len(rng), seed: rng.roll() }),
         }
     }
 
@@ -99,7 +99,7 @@ impl Keys {
     pub async fn compare(client: &Client, all: &mut [Self], cycle: usize) -> Result<(), Answer> {
         let mut expected = BTreeMap::new();
         let Some(bucket) = all.first().map(|keys| keys.bucket) else { return Ok(()) };
-        for (key, states) in all.iter_mut().flat_map(|keys| keys.held.iter_mut()) {
+        for (key, states) in all.iter_mut().flat_map(|keys| keys.states.iter_mut()) {
             let seen = read(client, bucket, key).await?;
             let found = states.iter().find(|state| state.map(Content::bytes) == seen);
             let len = seen.as_ref().map(Vec::len);
@@ -120,7 +120,7 @@ impl Keys {
     }
 }
 
-impl Ask {
+impl Change {
     /// The keys that the request changes, and their content afterwards.
     fn outcome(&self) -> (Vec<String>, Option<Content>) {
         match self {

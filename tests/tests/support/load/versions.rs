@@ -14,7 +14,7 @@ type Versions = Vec<(String, Option<Content>)>;
 
 /// A request.
 #[derive(Clone, Debug)]
-enum Ask {
+enum Change {
     Put(Content),
     Mark,
     Remove(String),
@@ -23,7 +23,7 @@ enum Ask {
 #[derive(Default)]
 struct History {
     versions: Versions,
-    pending: Option<Ask>,
+    pending: Option<Change>,
 }
 
 /// The writer.
@@ -57,9 +57,9 @@ impl Histories {
         loop {
             let at = rng.below(KEYS);
             let (name, history) = (self.key(at), &mut self.keys[at]);
-            let ask = history.draw(&mut rng);
-            history.pending = Some(ask.clone());
-            let asked = tokio::time::timeout(REQUEST_LIMIT, request(&client, &name, &ask, ended)).await;
+            let change = history.generate(&mut rng);
+            history.pending = Some(change.clone());
+            let asked = tokio::time::timeout(REQUEST_LIMIT, request(&client, &name, &change, ended)).await;
             match asked.expect("a request is answered, or its connection ends") {
                 Ok(id) if !ended.is_cut() => history.acknowledge(id),
                 _ => return self,
@@ -80,11 +80,11 @@ impl Histories {
             let pending = history.pending.take();
             let mut possible = vec![before.clone()];
             match &pending {
-                Some(Ask::Remove(id)) => {
+                Some(Change::Remove(id)) => {
                     possible.push(before.iter().filter(|(known, _)| known != id).cloned().collect());
                 }
-                Some(Ask::Put(_) | Ask::Mark) if seen.first() != before.first().map(|(id, _)| id) => {
-                    let content = if let Some(Ask::Put(content)) = pending { Some(content) } else { None };
+                Some(Change::Put(_) | Change::Mark) if seen.first() != before.first().map(|(id, _)| id) => {
+                    let content = if let Some(Change::Put(content)) = pending { Some(content) } else { None };
                     let newest = seen.first().map(|id| (id.clone(), content));
                     possible.push(newest.into_iter().chain(before.iter().cloned()).collect());
                 }
@@ -104,38 +104,38 @@ impl Histories {
 }
 
 impl History {
-    fn draw(&self, rng: &mut Rng) -> Ask {
+    fn generate(&self, rng: &mut Rng) -> Change {
         let crowd = self.versions.len() > VERSIONS_MAX;
         match rng.below(10) {
-            0..3 if !self.versions.is_empty() => Ask::Remove(rng.pick(&self.versions).0.clone()),
-            _ if crowd => Ask::Remove(rng.pick(&self.versions).0.clone()),
-            3 => Ask::Mark,
+            0..3 if !self.versions.is_empty() => Change::Remove(rng.pick(&self.versions).0.clone()),
+            _ if crowd => Change::Remove(rng.pick(&self.versions).0.clone()),
+            3 => Change::Mark,
             _ => {
                 let longest = *rng.pick(&[4096, 60_000, 300_000]);
-                Ask::Put(Content { len: 1 + rng.below(longest), seed: rng.roll() })
+                Change::Put(Content { len: 1 + rng.below(longest), seed: rng.roll() })
             }
         }
     }
 
     fn acknowledge(&mut self, id: String) {
         match self.pending.take() {
-            Some(Ask::Put(content)) => self.versions.insert(0, (id, Some(content))),
-            Some(Ask::Mark) => self.versions.insert(0, (id, None)),
-            Some(Ask::Remove(id)) => self.versions.retain(|(known, _)| *known != id),
+            Some(Change::Put(content)) => self.versions.insert(0, (id, Some(content))),
+            Some(Change::Mark) => self.versions.insert(0, (id, None)),
+            Some(Change::Remove(id)) => self.versions.retain(|(known, _)| *known != id),
             None => {}
         }
     }
 }
 
 /// Sends a request; returns the id of the created version.
-async fn request(client: &Client, key: &str, ask: &Ask, ended: Ended) -> Result<String, Answer> {
-    let id = match ask {
-        Ask::Put(content) => {
+async fn request(client: &Client, key: &str, change: &Change, ended: Ended) -> Result<String, Answer> {
+    let id = match change {
+        Change::Put(content) => {
             let put = client.put_object().bucket(KEPT).key(key).body(content.bytes().into());
             answer(put.send().await, ended)?.version_id
         }
-        Ask::Mark => answer(client.delete_object().bucket(KEPT).key(key).send().await, ended)?.version_id,
-        Ask::Remove(id) => {
+        Change::Mark => answer(client.delete_object().bucket(KEPT).key(key).send().await, ended)?.version_id,
+        Change::Remove(id) => {
             let delete = client.delete_object().bucket(KEPT).key(key).version_id(id);
             answer(delete.send().await, ended)?.version_id
         }
