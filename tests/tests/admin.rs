@@ -178,7 +178,7 @@ async fn status_and_check_report_the_state() {
     let status = json(&server, &["status"]);
     assert_eq!((&status["buckets"], &status["poisoned"]), (&value!(1), &Value::Null), "{status}");
     assert_eq!(status["dataDir"], server.home().data_dir().to_str().expect("UTF-8"));
-    assert_eq!(format!("http://{}", status["s3Address"].as_str().expect("told")), server.s3());
+    assert_eq!(format!("http://{}", status["s3Address"].as_str().expect("in the answer")), server.s3());
     assert!(status["version"].is_string() && status["uptimeMs"].is_u64(), "{status}");
     assert_eq!(server.terminate().code(), Some(0));
     let data = server.home().data_dir().display().to_string();

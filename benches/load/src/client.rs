@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 /// The timeout of reads and writes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A client; it connects at the first request.
 pub struct Client {
@@ -68,7 +68,7 @@ impl Client {
 fn connect(endpoint: &str) -> std::io::Result<BufReader<TcpStream>> {
     let stream = TcpStream::connect(endpoint)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     Ok(BufReader::with_capacity(256 * 1024, stream))
 }
 

@@ -9,7 +9,7 @@
 mod cosi;
 mod csi;
 mod s3;
-mod story;
+mod steps;
 
 use std::process::{Command, ExitCode};
 
@@ -24,11 +24,11 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
-    let told = build().and_then(|()| Ok(Options::default().try_start()?)).and_then(|server| {
-        let told = runtime.block_on(tell(&server));
-        end(server, told)
+    let result = build().and_then(|()| Ok(Options::default().try_start()?)).and_then(|server| {
+        let result = runtime.block_on(run_steps(&server));
+        end(server, result)
     });
-    match told {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failed(&failure),
     }
@@ -49,24 +49,24 @@ fn build() -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err("the server does not build".into()) }
 }
 
-async fn tell(server: &Server) -> Result<(), Failure> {
+async fn run_steps(server: &Server) -> Result<(), Failure> {
     step("server", &format!("a fresh store; S3 at {}, COSI and CSI on Unix sockets", server.s3()));
     match root_and_fuse() {
-        Ok(()) => story::with_mounts(server).await,
+        Ok(()) => steps::with_mounts(server).await,
         Err(reason) => {
             println!("          this machine cannot mount, so only the S3 steps are shown: {reason}");
-            story::without_mounts(server).await
+            steps::without_mounts(server).await
         }
     }
 }
 
 /// Ends the server; an error of the steps takes precedence over an error of the end.
-fn end(mut server: Server, told: Result<(), Failure>) -> Result<(), Failure> {
-    if told.is_err() {
+fn end(mut server: Server, result: Result<(), Failure>) -> Result<(), Failure> {
+    if result.is_err() {
         eprintln!("the server's log:\n{}", server.log());
     }
     let status = server.terminate();
-    told?;
+    result?;
     if !status.success() {
         return Err(format!("the server ended with {status} on SIGTERM").into());
     }

@@ -148,9 +148,9 @@ fn s3_follows_no_symbolic_link() {
     let signer = Signer::new(&server);
     let send = |request: &Request| signer.sign(request).send(&signer.host);
     let before = around(&server);
-    let told = send(&Request::new("GET", "/vessel").query("list-type=2")).text;
+    let listed = send(&Request::new("GET", "/vessel").query("list-type=2")).text;
     for key in ["to-file", "to-dir", "to-dir/file", "to-etc", "up", "up/etc/hostname"] {
-        assert!(!told.contains(&format!("<Key>{key}</Key>")), "{key} is listed");
+        assert!(!listed.contains(&format!("<Key>{key}</Key>")), "{key} is listed");
         for (method, query) in [("GET", ""), ("GET", "tagging="), ("GET", "attributes=")] {
             let asked = request(method, "vessel", key).query(query).header("x-amz-object-attributes", "ETag");
             let answer = send(&asked);

@@ -150,7 +150,7 @@ impl SecretsTest {
         }
     }
 
-    fn figures(&self) -> String {
+    fn metrics(&self) -> String {
         let address = self.server.ready().word("http").trim_start_matches("http://").to_owned();
         let mut socket = TcpStream::connect(address).expect("it accepts");
         socket.write_all(b"GET /metrics HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").expect("sent");
@@ -267,7 +267,7 @@ async fn secrets_appear_only_in_their_files() {
     let rotated = cli::key_of(&cli::json(&test.server, &["key", "rotate", "--account", "alice"]));
     test.secrets.add("a rotated secret", &rotated.secret_access_key);
     test.try_key("rotated", &rotated);
-    let figures = test.figures();
+    let metrics = test.metrics();
     test.server.restart();
     test.try_key("rotated, after a restart", &rotated);
     test.server.terminate();
@@ -280,9 +280,9 @@ async fn secrets_appear_only_in_their_files() {
         log.contains("TRACE") && log.contains("NodeStageVolume") && !log.contains("panicked"),
         "the log has every level, and no panic"
     );
-    assert!(figures.contains("amphora_store_commits"), "{figures}");
+    assert!(metrics.contains("amphora_store_commits"), "{metrics}");
     clean("the log", log.as_bytes(), &needles);
-    clean("the figures", figures.as_bytes(), &needles);
+    clean("the metrics", metrics.as_bytes(), &needles);
     for (place, text) in &test.said {
         // The answer to an incorrectly signed request contains the string to sign and the incorrect signature, as AWS's
         // does: never the key, nor a correct signature.

@@ -17,7 +17,7 @@ async fn three_calls_at_once_make_one_bucket() {
     for answer in [one, two, three, call().await] {
         let answer = answer.expect("each call answers as if it were the only one").into_inner();
         assert_eq!(answer.bucket_id, "claim-1", "the Secret of v1alpha1 carries the requested name");
-        let Some(protocol::Type::S3(s3)) = answer.bucket_info.expect("told").r#type else { panic!("not S3") };
+        let Some(protocol::Type::S3(s3)) = answer.bucket_info.expect("in the answer").r#type else { panic!("not S3") };
         assert_eq!((s3.region.as_str(), s3.signature_version()), ("us-east-1", S3SignatureVersion::S3v4));
     }
     let buckets = cli::json(&driver.server, &["bucket", "list"]);

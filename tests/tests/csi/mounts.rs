@@ -21,7 +21,7 @@ async fn a_volume_is_a_bucket_and_is_deleted_with_its_claim() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
-    let node = driver.node.node_get_info(NodeGetInfoRequest {}).await.expect("told").into_inner().node_id;
+    let node = driver.node.node_get_info(NodeGetInfoRequest {}).await.expect("in the answer").into_inner().node_id;
     let attach = ControllerPublishVolumeRequest {
         volume_id: volume.clone(),
         node_id: node.clone(),
@@ -85,7 +85,7 @@ async fn the_size_of_a_volume_is_a_limit_that_can_grow() {
 async fn stats(driver: &mut Driver, volume: &str) -> proto::csi::v1::VolumeUsage {
     let volume_path = text(&driver.path("targets").join(volume));
     let request = NodeGetVolumeStatsRequest { volume_id: volume.into(), volume_path, ..Default::default() };
-    let answer = driver.node.node_get_volume_stats(request).await.expect("told").into_inner();
+    let answer = driver.node.node_get_volume_stats(request).await.expect("in the answer").into_inner();
     assert!(answer.volume_condition.as_ref().is_some_and(|condition| !condition.abnormal), "{answer:?}");
     answer.usage.into_iter().find(|usage| usage.unit() == Unit::Bytes).expect("the usage in bytes is reported")
 }

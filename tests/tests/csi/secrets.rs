@@ -172,8 +172,8 @@ async fn secrets_without_a_key_are_refused() {
         (plain(&alice), Code::PermissionDenied, "no grant"),
     ] {
         let answer = driver.stage(&volume, &secrets).await;
-        let told = answer.as_ref().err().map(|status| status.message().to_owned()).unwrap_or_default();
-        assert!(!told.contains("hunter2"), "a refusal quotes a secret: {told}");
+        let message = answer.as_ref().err().map(|status| status.message().to_owned()).unwrap_or_default();
+        assert!(!message.contains("hunter2"), "a refusal quotes a secret: {message}");
         refused(words, answer, code, &[words]);
     }
     assert_eq!(cli::json(&driver.server, &["status"])["mounts"], serde_json::json!([]));

@@ -126,7 +126,7 @@ struct Failing(Child);
 
 impl Failing {
     fn begin(strace: &Path, server: &Server, case: &Case, only: Option<&Path>) -> Self {
-        let told = server.home().path().join("strace");
+        let trace = server.home().path().join("strace");
         let Case { calls, error, .. } = case;
         let mut command = Command::new(strace);
         command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
@@ -135,9 +135,9 @@ impl Failing {
             command.arg("-P").arg(path);
         }
         command.args(["-p", &server.pid().expect("it runs").to_string()]).stdin(Stdio::null());
-        command.stderr(File::create(&told).expect("a file for what strace says"));
+        command.stderr(File::create(&trace).expect("a file for what strace says"));
         let failing = Self(command.spawn().expect("strace starts"));
-        let attached = || std::fs::read_to_string(&told).is_ok_and(|text| text.contains("attached")).then_some(());
+        let attached = || std::fs::read_to_string(&trace).is_ok_and(|text| text.contains("attached")).then_some(());
         wait_until(LIMIT, attached).expect("strace reaches the server");
         failing
     }

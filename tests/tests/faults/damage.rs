@@ -129,7 +129,7 @@ async fn damage_is_refused_or_reported_and_never_served() {
             let file = (kind.find)(&data).unwrap_or_else(|| panic!("no file of the kind {}", kind.name));
             inflict(&file, harm);
             let seen = look(&mut server, &sample).await;
-            if let Err(why) = judge(&seen, expected) {
+            if let Err(why) = check_outcome(&seen, expected) {
                 wrong.push(format!("{harm:?} of {} ({}): {why}\n  {seen:?}", kind.name, file.display()));
             }
             server.kill9();
@@ -193,7 +193,7 @@ async fn look(server: &mut Server, sample: &Sample) -> Seen {
     Seen { refusal: started.is_err().then_some(said), damaged, clean: outcome.status.success(), check }
 }
 
-fn judge(seen: &Seen, expected: Expected) -> Result<(), &'static str> {
+fn check_outcome(seen: &Seen, expected: Expected) -> Result<(), &'static str> {
     let names_all = || seen.damaged.iter().all(|key| seen.check.contains(key.as_str()));
     match (expected, &seen.refusal) {
         (Refused(words), Some(why)) if words.iter().all(|word| why.contains(word)) => Ok(()),

@@ -29,10 +29,10 @@ async fn acknowledged_objects_survive_kills() {
     assert!(counts.done > cycles && counts.open > cycles / 2, "{counts:?}: too little load");
     assert_eq!(server.terminate().code(), Some(0));
     check_store(&server);
-    tell("kill -9 under S3 load", cycles, counts);
+    print_summary("kill -9 under S3 load", cycles, counts);
 }
 
 #[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
-fn tell(what: &str, cycles: usize, counts: crate::support::load::Counts) {
+fn print_summary(what: &str, cycles: usize, counts: crate::support::load::Counts) {
     println!("{what}, {cycles} times: {} requests acknowledged, {} under way", counts.done, counts.open);
 }

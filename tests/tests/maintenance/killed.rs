@@ -59,12 +59,12 @@ async fn a_kill_at_any_moment_leaves_only_complete_backups_and_buckets() {
         assert!(expected.iter().all(|line| is.contains(line)));
         json(&server, &["bucket", "delete", "again", "--force"]);
     }
-    tell(backups, restores);
+    print_summary(backups, restores);
     server.terminate();
     check_store(&server);
 }
 
 #[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
-fn tell(backups: usize, restores: usize) {
+fn print_summary(backups: usize, restores: usize) {
     println!("after a kill there was a folder of backups {backups} times, and the restored bucket {restores} times");
 }

@@ -18,7 +18,7 @@ fn metrics(server: &Server) -> String {
     answer
 }
 
-fn figure(metrics: &str, name: &str) -> u64 {
+fn metric(metrics: &str, name: &str) -> u64 {
     let line = metrics.lines().find(|line| line.split(' ').next() == Some(name));
     let value = line.unwrap_or_else(|| panic!("no {name} in {metrics}")).split(' ').nth(1).expect("a value");
     value.parse().expect("a number")
@@ -54,9 +54,9 @@ async fn damage_in_a_running_store_is_found_and_recorded() {
     write(&client, "docs", "good", &vec![8; 1 << 20]).await;
     assert_eq!(json(&server, &["scrub", "--rate", "1Gi"]), serde_json::json!({"damaged": []}));
     let before = metrics(&server);
-    assert_eq!(figure(&before, "amphora_scrub_read_bytes_total"), 4 << 20);
-    assert_eq!(figure(&before, "amphora_damaged_blobs"), 0);
-    assert!(figure(&before, "amphora_scrub_completed_timestamp_seconds") > 1_700_000_000);
+    assert_eq!(metric(&before, "amphora_scrub_read_bytes_total"), 4 << 20);
+    assert_eq!(metric(&before, "amphora_damaged_blobs"), 0);
+    assert!(metric(&before, "amphora_scrub_completed_timestamp_seconds") > 1_700_000_000);
     for name in ["scrub_passes_total", "scrub_pass_done_bytes", "damaged_blobs"] {
         assert!(
             before.contains(&format!("# HELP amphora_{name} ")) && before.contains(&format!("# TYPE amphora_{name} "))
@@ -73,7 +73,7 @@ async fn damage_in_a_running_store_is_found_and_recorded() {
     let status = json(&server, &["status"]);
     assert_eq!((&status["damagedCount"], &status["scrub"]["running"]), (&1.into(), &false.into()), "{status}");
     assert!(status["scrub"]["completedAt"].is_string() && status["lifecycle"]["lookedAt"].is_number(), "{status}");
-    assert_eq!(figure(&metrics(&server), "amphora_damaged_blobs"), 1);
+    assert_eq!(metric(&metrics(&server), "amphora_damaged_blobs"), 1);
     write(&root_client(&server), "docs", "large", b"again").await;
     assert_eq!(json(&server, &["status"])["damagedCount"], 0);
 }

@@ -104,7 +104,7 @@ async fn survive(kind: Kind) {
     mount.unmount(&server);
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
     check_store(&server);
-    tell(kind, cycles, load.counts.done, promised);
+    print_summary(kind, cycles, load.counts.done, promised);
 }
 
 fn programs(root: &Path, server: &Server) -> Vec<Box<dyn Program>> {
@@ -153,7 +153,7 @@ fn power_on(server: &mut Server, cycle: usize) {
 }
 
 #[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
-fn tell(kind: Kind, cycles: usize, done: usize, promised: u64) {
+fn print_summary(kind: Kind, cycles: usize, done: usize, promised: u64) {
     println!(
         "{kind:?}: {cycles} power cuts, {done} S3 requests acknowledged, {promised} promises to programs, all kept"
     );

@@ -31,7 +31,7 @@ impl Race {
     }
 
     /// A client for preparation, whose history is not checked.
-    fn steward(&self, key: &str) -> Racer {
+    fn observer(&self, key: &str) -> Racer {
         let history = Arc::new(History::default());
         Racer { s3: self.clients[0].clone(), number: CLIENTS, bucket: BUCKET.to_owned(), key: key.to_owned(), history }
     }
@@ -67,7 +67,7 @@ impl Race {
     async fn uploads(&self, key: &str, what: &str) -> Vec<Ready> {
         let mut uploads = Vec::new();
         for number in 0..CLIENTS {
-            uploads.push(self.steward(key).upload(format!("{key} {what} upload {number}")).await);
+            uploads.push(self.observer(key).upload(format!("{key} {what} upload {number}")).await);
         }
         uploads
     }
@@ -114,7 +114,7 @@ async fn one_of_many_creators_swappers_and_deleters_wins() {
             async move { racer.delete(&etag).await.then(|| etag.clone()) }
         });
         winner(deleted.await);
-        assert_eq!(race.steward(key).get().await, None, "{key} is gone");
+        assert_eq!(race.observer(key).get().await, None, "{key} is gone");
     }
 }
 
@@ -135,7 +135,7 @@ async fn one_of_many_completions_wins() {
             async move { racer.complete(&upload, &condition).await }
         });
         let swapped = winner(swapped.await);
-        assert_eq!(race.steward(key).get().await, Some(swapped));
+        assert_eq!(race.observer(key).get().await, Some(swapped));
     }
 }
 

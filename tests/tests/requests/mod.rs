@@ -79,6 +79,6 @@ fn element(document: &str, name: &str) -> String {
 }
 
 /// The status and the body.
-fn told(answer: &Answer) -> (u16, &str) {
+fn status_and_body(answer: &Answer) -> (u16, &str) {
     (answer.status, answer.text.split_once("\r\n\r\n").map_or("", |(_, body)| body))
 }

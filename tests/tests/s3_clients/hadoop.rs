@@ -94,9 +94,9 @@ async fn hadoop_stores_files_copies_trees_and_commits_with_the_magic_committer()
     ];
     hadoop.run(WORD_COUNT, &magic, &["s3a://lake/copied/words", "s3a://lake/counted"]);
     assert_eq!(hadoop.shell(&["-cat", "s3a://lake/counted/part-r-00000"]), "one\t2\ntwo\t1\n");
-    let told: serde_json::Value =
+    let report: serde_json::Value =
         serde_json::from_str(&hadoop.shell(&["-cat", "s3a://lake/counted/_SUCCESS"])).expect("JSON");
-    assert_eq!(told["committer"], "magic", "{told}");
+    assert_eq!(report["committer"], "magic", "{report}");
 
     hadoop.shell(&["-mv", "s3a://lake/copied", "s3a://lake/moved"]);
     hadoop.shell(&["-rm", "-r", "-skipTrash", "s3a://lake/tree"]);

@@ -7,7 +7,7 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, StalledStreamProt
 
 /// The timeout of connecting, and of a body that makes no progress. The client's defaults, 3 and 5 seconds, are too
 /// short for a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A client for one endpoint, with path-style addresses (`http://127.0.0.1:PORT/BUCKET/KEY`) and no retries: a
 /// request that fails once is a finding, not noise.
@@ -20,8 +20,8 @@ pub fn s3client(endpoint: &str, key: &str, secret: &str) -> aws_sdk_s3::Client {
         .credentials_provider(Credentials::new(key, secret, None, None, "tests"))
         .force_path_style(true)
         .retry_config(RetryConfig::disabled())
-        .timeout_config(TimeoutConfig::builder().connect_timeout(PATIENCE).build())
-        .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(PATIENCE).build())
+        .timeout_config(TimeoutConfig::builder().connect_timeout(TIMEOUT).build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(TIMEOUT).build())
         .build();
     aws_sdk_s3::Client::from_conf(config)
 }

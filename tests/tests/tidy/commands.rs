@@ -21,7 +21,7 @@ pub fn unknown(files: &[File], program: &Path) -> Vec<Finding> {
             let words: Vec<&str> = command.split_whitespace().collect();
             let wrong = match words[..] {
                 ["amphora", "help", ..] => None,
-                ["amphora", ref words @ ..] => help.judge(words),
+                ["amphora", ref words @ ..] => help.check_command(words),
                 ["cargo", command, ..] if !CARGO.contains(&command) && !aliases.contains(command) => {
                     Some(format!("`cargo {command}` does not exist"))
                 }
@@ -70,7 +70,7 @@ struct Help<'a> {
 
 impl Help<'_> {
     /// The fault of the words after `amphora`, if there is one.
-    fn judge(&mut self, words: &[&str]) -> Option<String> {
+    fn check_command(&mut self, words: &[&str]) -> Option<String> {
         let named = words.iter().take_while(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-')).count();
         // An argument, such as the name of a bucket, may look like a command.
         let text = (0..=named).rev().find_map(|count| Some((count, self.text(&words[..count])?)));

@@ -56,7 +56,7 @@ pub fn broken(files: &[File]) -> Vec<Finding> {
 fn broken_in(file: &File, files: &HashMap<&str, &File>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in prose(file) {
-        let links = targets(line).into_iter().filter_map(|link| judge_link(file, &link, files));
+        let links = targets(line).into_iter().filter_map(|link| check_link(file, &link, files));
         let paths = spans(line).filter(|path| !is_history(file) && is_missing(path, files));
         let paths = paths.map(|path| format!("`{path}` does not exist"));
         findings.extend(links.chain(paths).map(|what| file.finding(number, what)));
@@ -70,7 +70,7 @@ fn is_history(file: &File) -> bool {
 }
 
 /// The fault of a link, if there is one.
-fn judge_link(file: &File, link: &str, files: &HashMap<&str, &File>) -> Option<String> {
+fn check_link(file: &File, link: &str, files: &HashMap<&str, &File>) -> Option<String> {
     let (path, heading) = link.split_once('#').unwrap_or((link, ""));
     let target = match path.strip_prefix(REPOSITORY) {
         Some(path) => path.to_owned(),

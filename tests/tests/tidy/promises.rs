@@ -13,7 +13,7 @@ const PAGES: [&str; 2] = ["docs/durability.md", "docs/security.md"];
 pub fn missing_tests(files: &[File]) -> Vec<Finding> {
     let tests: Vec<String> = files.iter().flat_map(tests).collect();
     let pages = files.iter().filter(|file| PAGES.contains(&file.path.as_str()));
-    pages.flat_map(|page| rows(page).flat_map(|(line, cell)| judge(page, line, cell, &tests, files))).collect()
+    pages.flat_map(|page| rows(page).flat_map(|(line, cell)| check_cell(page, line, cell, &tests, files))).collect()
 }
 
 /// The last cells of the tables' rows, with their lines.
@@ -27,7 +27,7 @@ fn rows(page: &File) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn judge(page: &File, line: usize, cell: &str, tests: &[String], files: &[File]) -> Vec<Finding> {
+fn check_cell(page: &File, line: usize, cell: &str, tests: &[String], files: &[File]) -> Vec<Finding> {
     let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
     if names.is_empty() && !cell.starts_with("the same") {
         return vec![page.finding(line, "no test: name the one that would fail without it")];
@@ -37,7 +37,7 @@ fn judge(page: &File, line: usize, cell: &str, tests: &[String], files: &[File])
     for name in names {
         let path = name.split_once(": ").map_or(name, |(_, path)| path);
         let full = if path.contains("::") { path.to_owned() } else { format!("{module}{path}") };
-        if tests.iter().any(|test| is_meant(test, &full)) {
+        if tests.iter().any(|test| matches_path(test, &full)) {
             module = full.rsplit_once("::").map_or(String::new(), |(module, _)| format!("{module}::"));
         } else if !files.iter().any(|file| is_in(&file.path, name)) {
             findings.push(page.finding(line, format!("`{name}` is no test: name the one that would fail without it")));
@@ -47,7 +47,7 @@ fn judge(page: &File, line: usize, cell: &str, tests: &[String], files: &[File])
 }
 
 /// Whether a test is one of those that a path stands for.
-fn is_meant(test: &str, path: &str) -> bool {
+fn matches_path(test: &str, path: &str) -> bool {
     match path.split_once('…') {
         Some((before, after)) => test.starts_with(before) && test.ends_with(after),
         None => {

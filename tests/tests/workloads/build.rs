@@ -17,8 +17,8 @@ fn a_crate_is_built_tested_and_then_up_to_date() {
     let (mount, _server) = mounted();
     let dir = mount.path().join("crate");
     write_crate(&dir, modules);
-    let told = cargo(&dir, &["test"]);
-    assert!(told.contains(&format!("{modules} passed")), "{told}");
+    let output = cargo(&dir, &["test"]);
+    assert!(output.contains(&format!("{modules} passed")), "{output}");
     assert!(cargo(&dir, &["run", "--quiet"]).contains(&format!("sum {}", modules * (modules - 1) / 2)));
     // The mount keeps times as exactly as cargo set them, so nothing is built twice.
     let again = cargo(&dir, &["build", "--verbose"]);
@@ -26,8 +26,8 @@ fn a_crate_is_built_tested_and_then_up_to_date() {
     let source = dir.join("src/m0.rs");
     let text = std::fs::read_to_string(&source).expect("a module");
     std::fs::write(&source, text.replace("number() -> usize { 0 }", "number() -> usize { 1 }")).expect("a change");
-    let told = cargo(&dir, &["build", "--verbose"]);
-    assert!(told.contains("Dirty made") && told.contains("Compiling made"), "{told}");
+    let output = cargo(&dir, &["build", "--verbose"]);
+    assert!(output.contains("Dirty made") && output.contains("Compiling made"), "{output}");
     assert!(cargo(&dir, &["run", "--quiet"]).contains(&format!("sum {}", modules * (modules - 1) / 2 + 1)));
     cargo(&dir, &["clean"]);
     assert!(!dir.join("target/debug").exists());

@@ -40,8 +40,8 @@ fn random_operations_are_clean() {
         let mut command = Command::new(&fsx);
         command.arg("-f").arg(&config).args(["-N", &operations.to_string(), "-S", &seed.to_string(), "-P"]);
         command.arg(server.home().path()).arg(mount.path().join(format!("file-{seed}")));
-        let told = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
-        assert!(told.contains("All operations completed A-OK!"), "seed {seed}: {told}");
+        let output = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
+        assert!(output.contains("All operations completed A-OK!"), "seed {seed}: {output}");
     }
 }
 
@@ -59,8 +59,8 @@ fn the_original_fsx_passes() {
             let mut command = Command::new(&fsx);
             command.args(["-q", "-N", &operations.to_string(), "-S", &seed.to_string(), "-l", "1048576", "-P"]);
             command.arg(server.home().path()).args(words).arg(mount.path().join(format!("file-{seed}")));
-            let told = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
-            assert!(told.contains("A-OK!"), "seed {seed} {words:?}: {told}");
+            let output = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
+            assert!(output.contains("A-OK!"), "seed {seed} {words:?}: {output}");
         }
     }
 }

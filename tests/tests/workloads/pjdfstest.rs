@@ -38,16 +38,16 @@ fn posix_calls_fail_only_as_listed() {
         let mut command = with_our_helper(&tool);
         command.arg("-c").arg(path).arg("-p").arg(mount.path()).args(patterns);
         command.env("AMPHORA_ADMIN_ENDPOINT", format!("unix://{}", server.home().socket("admin").display()));
-        let told = run(&mut command, LIMIT).expect("pjdfstest ends");
-        assert!(told.status.success(), "{}\n{}", told.stderr, remarkable(&told.stdout));
-        told.stdout
+        let output = run(&mut command, LIMIT).expect("pjdfstest ends");
+        assert!(output.status.success(), "{}\n{}", output.stderr, remarkable(&output.stdout));
+        output.stdout
     };
-    let told = check(false, &[]);
-    assert!(told.contains(&format!(" {TESTS} total")), "{told}");
+    let output = check(false, &[]);
+    assert!(output.contains(&format!(" {TESTS} total")), "{output}");
     // A separate run: the kernel refuses to make a mount read-only while it still releases files that an earlier test
     // unlinked.
-    let told = check(true, &["erofs"]);
-    assert!(told.contains(" 0 skipped"), "{told}");
+    let output = check(true, &["erofs"]);
+    assert!(output.contains(" 0 skipped"), "{output}");
 }
 
 /// The command that runs a program. If mount(8) has a helper for FUSE, which would run an installed `amphora`, the
@@ -74,10 +74,10 @@ fn the_original_suite_passes() {
     std::fs::create_dir(&dir).expect("a folder");
     let mut command = Command::new(prove);
     command.args(original_files(&suite.join("tests"))).current_dir(&dir);
-    let told = run(&mut command, ORIGINAL_LIMIT).expect("prove ends").ok();
-    assert!(told.contains("Result: PASS"), "{told}");
-    let files = told.lines().find_map(|line| line.strip_prefix("Files=")?.split(',').next()?.parse::<usize>().ok());
-    assert!(files.is_some_and(|files| files >= ORIGINAL_FILES), "{told}");
+    let output = run(&mut command, ORIGINAL_LIMIT).expect("prove ends").ok();
+    assert!(output.contains("Result: PASS"), "{output}");
+    let files = output.lines().find_map(|line| line.strip_prefix("Files=")?.split(',').next()?.parse::<usize>().ok());
+    assert!(files.is_some_and(|files| files >= ORIGINAL_FILES), "{output}");
 }
 
 /// The files of the original suite except those that make a path longer than a key.
@@ -107,8 +107,8 @@ fn config(second: &Path, remount: bool) -> String {
 }
 
 /// The output without the lines of tests that passed, were skipped, or failed as expected.
-fn remarkable(told: &str) -> String {
+fn remarkable(output: &str) -> String {
     let usual = [" ok", " skipped", " failed as expected"];
-    let lines = told.lines().filter(|line| !usual.iter().any(|end| line.ends_with(end)));
+    let lines = output.lines().filter(|line| !usual.iter().any(|end| line.ends_with(end)));
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -29,8 +29,8 @@ fn db_bench_leaves_a_consistent_database() {
         drive(&bench, &database, "overwrite,deleterandom,readseq,verifychecksum", amount(500, 50_000), &synced);
         let mut check = Command::new(&ldb);
         check.arg(format!("--db={}", database.display())).arg("checkconsistency");
-        let told = run(&mut check, limit(LIMIT)).expect("ldb ends").ok();
-        assert!(told.contains("OK"), "{way}: {told}");
+        let output = run(&mut check, limit(LIMIT)).expect("ldb ends").ok();
+        assert!(output.contains("OK"), "{way}: {output}");
     }
 }
 
@@ -41,7 +41,7 @@ fn drive(bench: &Path, database: &Path, benchmarks: &str, count: u32, words: &[&
     // A small memory table, so that tables are written, merged and deleted.
     command.args(["--value_size=400", "--threads=2", "--write_buffer_size=1048576", "--target_file_size_base=1048576"]);
     command.args(["--verify_checksum=true", "--paranoid_checks=true", "--compression_type=none"]);
-    let told = run(&mut command, limit(LIMIT)).expect("db_bench ends");
-    assert!(told.status.success(), "{told}");
-    assert!(!told.stdout.contains("error") && !told.stderr.contains("orruption"), "{told}");
+    let output = run(&mut command, limit(LIMIT)).expect("db_bench ends");
+    assert!(output.status.success(), "{output}");
+    assert!(!output.stdout.contains("error") && !output.stderr.contains("orruption"), "{output}");
 }

@@ -29,8 +29,8 @@ fn two_processes_take_turns_with_a_rollback_journal() {
 fn two_processes(sqlite: &Path, mode: &str, count: usize) {
     let (mount, server) = mounted();
     let database = mount.path().join("data.db");
-    let told = ask(sqlite, &database, &[&format!("pragma journal_mode={mode}")]);
-    assert_eq!(told.trim(), mode);
+    let output = ask(sqlite, &database, &[&format!("pragma journal_mode={mode}")]);
+    assert_eq!(output.trim(), mode);
     ask(sqlite, &database, &["create table entry(who, step, body, primary key(who, step)) without rowid"]);
     ask(sqlite, &database, &["create table total(count); insert into total values(0)"]);
     std::thread::scope(|threads| {
@@ -41,8 +41,8 @@ fn two_processes(sqlite: &Path, mode: &str, count: usize) {
             threads.spawn(move || ask(sqlite, database, &[&format!(".read {}", script.display())]));
         }
     });
-    let told = ask(sqlite, &database, &["pragma integrity_check", "select count from total"]);
-    assert_eq!(told, format!("ok\n{}\n", 2 * count), "{mode}");
+    let output = ask(sqlite, &database, &["pragma integrity_check", "select count from total"]);
+    assert_eq!(output, format!("ok\n{}\n", 2 * count), "{mode}");
     let kept = ask(sqlite, &database, &["select count(*) from entry where length(body) = step * 37 % 5000"]);
     // Every fifth transaction deletes one of its own rows.
     assert_eq!(kept.trim(), (2 * (count - count / 5)).to_string(), "{mode}");
