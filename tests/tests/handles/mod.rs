@@ -63,7 +63,7 @@ fn drive(quota: Option<u64>, test: &str) {
     let mut recent_steps = RecentSteps::default();
     let mut refused_for_space = 0;
     for number in 0..STEPS {
-        let step = Step::draw(&mut rng, &model);
+        let step = Step::generate(&mut rng, &model);
         recent_steps.add(number, &step);
         let expected = step.apply(&mut model);
         let done = both.apply(&step);

@@ -84,8 +84,8 @@ const COMPONENTS: [&str; 7] = ["a", "b", "a.b", "a-b", "a0", "é", "B c"];
 
 impl Step {
     /// Draws a random step that is likely to succeed.
-    pub fn draw(rng: &mut Rng, model: &Model) -> Self {
-        let step = Self::draw_any(rng, model);
+    pub fn generate(rng: &mut Rng, model: &Model) -> Self {
+        let step = Self::generate_any(rng, model);
         // These calls would follow a symbolic link, and change a file elsewhere.
         let followed = match &step {
             Self::Write { path, .. } | Self::Chmod { path, .. } | Self::Hold { path } => Some(path),
@@ -95,7 +95,7 @@ impl Step {
         if followed.is_some_and(link) { Self::Unlink { path: followed.expect("checked").clone() } } else { step }
     }
 
-    fn draw_any(rng: &mut Rng, model: &Model) -> Self {
+    fn generate_any(rng: &mut Rng, model: &Model) -> Self {
         let (path, there) = (fresh(rng), existing(rng, model));
         let content = |rng: &mut Rng| Content { len: length(rng), seed: rng.roll() };
         match rng.below(100) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::access::root_client;
 use crate::support::cli::check_store;
-use crate::support::load::{Ended, Load};
+use crate::support::load::{ExpectedEnd, Load};
 use crate::support::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -14,7 +14,7 @@ async fn acknowledged_objects_survive_kills() {
     let mut server = Server::start();
     let mut load = Load::new(&server, 5, 2);
     for cycle in 0..cycles {
-        let round = load.begin(&root_client(&server), &mut rng, Ended::ByDeath);
+        let round = load.begin(&root_client(&server), &mut rng, ExpectedEnd::Killed);
         tokio::time::sleep(Duration::from_millis(150 + rng.below(350) as u64)).await;
         server.kill9();
         load.end(round).await;

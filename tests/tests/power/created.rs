@@ -25,12 +25,12 @@ enum Promise {
 
 /// The names that were promised since the last power cut.
 #[derive(Default)]
-pub struct Made {
+pub struct CreatedFiles {
     last: u64,
     promised: Vec<(String, Promise)>,
 }
 
-impl Made {
+impl CreatedFiles {
     fn make(&mut self, dir: &Path, rng: &mut Rng) -> Result<Promise> {
         let path = dir.join(self.last.to_string());
         let longest = *rng.pick(&[100, 12_000, 300_000]);
@@ -86,7 +86,7 @@ impl Made {
     }
 }
 
-impl Program for Made {
+impl Program for CreatedFiles {
     fn name(&self) -> &'static str {
         "made"
     }

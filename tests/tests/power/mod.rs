@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::support::access::root_client;
 use crate::support::cli::check_store;
-use crate::support::load::{Ended, Load};
+use crate::support::load::{ExpectedEnd, Load};
 use crate::support::*;
 
 const BUCKET: &str = "mounted";
@@ -81,7 +81,7 @@ async fn survive(kind: Kind) {
     let (mut promised, cut) = (0, &*Box::leak(Box::new(AtomicBool::new(false))));
     for cycle in 0..cycles {
         cut.store(false, Ordering::SeqCst);
-        let round = load.begin(&root_client(&server), &mut rng, Ended::ByCut(cut));
+        let round = load.begin(&root_client(&server), &mut rng, ExpectedEnd::PowerCut(cut));
         let running: Vec<_> = programs.drain(..).map(|program| start(program, mount.path(), &mut rng, cut)).collect();
         tokio::time::sleep(Duration::from_millis(100 + rng.below(400) as u64)).await;
         cut.store(true, Ordering::SeqCst);
@@ -112,7 +112,7 @@ fn programs(root: &Path, server: &Server) -> Vec<Box<dyn Program>> {
         Box::<logs::Log>::default(),
         Box::new(pages::Pages::new()),
         Box::<names::Names>::default(),
-        Box::<created::Made>::default(),
+        Box::<created::CreatedFiles>::default(),
         Box::<databases::Database>::default(),
         Box::new(snapshots::Snapshots::new(server)),
     ];

@@ -6,7 +6,7 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier};
 
-use super::{Answer, Content, Ended, REQUEST_LIMIT, answer};
+use super::{Answer, Content, ExpectedEnd, REQUEST_LIMIT, answer};
 use crate::support::Rng;
 
 const KEYS: usize = 12;
@@ -49,21 +49,27 @@ impl Keys {
     }
 
     /// Writes until the server ends.
-    pub async fn work(self, client: Client, rng: Rng, ended: Ended) -> Self {
-        self.work_while(client, rng, ended, || true).await
+    pub async fn work(self, client: Client, rng: Rng, expected_end: ExpectedEnd) -> Self {
+        self.work_while(client, rng, expected_end, || true).await
     }
 
     /// Writes until the server ends, or `going` returns false.
-    pub async fn work_while(mut self, client: Client, mut rng: Rng, ended: Ended, going: impl Fn() -> bool) -> Self {
+    pub async fn work_while(
+        mut self,
+        client: Client,
+        mut rng: Rng,
+        expected_end: ExpectedEnd,
+        going: impl Fn() -> bool,
+    ) -> Self {
         while going() {
             let change = self.generate(&mut rng);
             let (keys, content) = change.outcome();
             for key in &keys {
                 self.states.entry(key.clone()).or_insert_with(|| vec![None]).push(content);
             }
-            let request = tokio::time::timeout(REQUEST_LIMIT, change.request(&client, self.bucket, ended)).await;
+            let request = tokio::time::timeout(REQUEST_LIMIT, change.request(&client, self.bucket, expected_end)).await;
             match request.expect("a request is answered, or its connection ends") {
-                Answer::Acknowledged if !ended.is_cut() => self.done += 1,
+                Answer::Acknowledged if !expected_end.is_cut() => self.done += 1,
                 _ => return self,
             }
             for key in keys {
@@ -109,7 +115,7 @@ impl Keys {
             expected.extend(state.map(|content| (key.clone(), content.len)));
         }
         let listed = client.list_objects_v2().bucket(bucket).prefix("w").send().await;
-        let listed = answer(listed, Ended::ByDeath)?;
+        let listed = answer(listed, ExpectedEnd::Killed)?;
         let objects = listed.contents().iter().filter(|object| object.key().is_some_and(|key| !key.ends_with('/')));
         let sizes = objects.map(|object| {
             let size = usize::try_from(object.size().expect("a size")).expect("small");
@@ -130,24 +136,24 @@ impl Change {
         }
     }
 
-    async fn request(&self, client: &Client, bucket: &str, ended: Ended) -> Answer {
+    async fn request(&self, client: &Client, bucket: &str, expected_end: ExpectedEnd) -> Answer {
         match self {
             Self::Put(key, content) => {
                 let put = client.put_object().bucket(bucket).key(key).body(content.bytes().into());
-                answer(put.send().await, ended).into()
+                answer(put.send().await, expected_end).into()
             }
-            Self::Upload(key, content) => upload(client, (bucket, key), *content, ended).await.into(),
+            Self::Upload(key, content) => upload(client, (bucket, key), *content, expected_end).await.into(),
             Self::Copy { from, to, .. } => {
                 let copy = client.copy_object().bucket(bucket).key(to).copy_source(format!("{bucket}/{from}"));
-                answer(copy.send().await, ended).into()
+                answer(copy.send().await, expected_end).into()
             }
             Self::Delete(keys) => match &keys[..] {
-                [key] => answer(client.delete_object().bucket(bucket).key(key).send().await, ended).into(),
-                keys => match answer(delete_all(client, bucket, keys).await, ended) {
+                [key] => answer(client.delete_object().bucket(bucket).key(key).send().await, expected_end).into(),
+                keys => match answer(delete_all(client, bucket, keys).await, expected_end) {
                     // Each key has its own result in the answer.
                     Ok(deleted) if deleted.errors().is_empty() => Answer::Acknowledged,
                     Ok(deleted) => {
-                        assert!(ended.is_cut(), "refused: {:?}", deleted.errors());
+                        assert!(expected_end.is_cut(), "refused: {:?}", deleted.errors());
                         Answer::Lost
                     }
                     Err(lost) => lost,
@@ -180,23 +186,28 @@ async fn delete_all(
     client.delete_objects().bucket(bucket).delete(delete).send().await
 }
 
-async fn upload(client: &Client, (bucket, key): (&str, &str), content: Content, ended: Ended) -> Result<(), Answer> {
+async fn upload(
+    client: &Client,
+    (bucket, key): (&str, &str),
+    content: Content,
+    expected_end: ExpectedEnd,
+) -> Result<(), Answer> {
     let create = client.create_multipart_upload().bucket(bucket).key(key).send().await;
-    let id = answer(create, ended)?.upload_id.expect("an id");
+    let id = answer(create, expected_end)?.upload_id.expect("an id");
     let mut parts = CompletedMultipartUpload::builder();
     for (number, bytes) in (1..).zip(content.bytes().chunks(PART)) {
         let part = client.upload_part().bucket(bucket).key(key).upload_id(&id).part_number(number);
-        let part = answer(part.body(bytes.to_vec().into()).send().await, ended)?;
+        let part = answer(part.body(bytes.to_vec().into()).send().await, expected_end)?;
         parts = parts.parts(CompletedPart::builder().part_number(number).set_e_tag(part.e_tag).build());
     }
     let complete = client.complete_multipart_upload().bucket(bucket).key(key).upload_id(&id);
-    answer(complete.multipart_upload(parts.build()).send().await, ended).map(drop)
+    answer(complete.multipart_upload(parts.build()).send().await, expected_end).map(drop)
 }
 
 async fn read(client: &Client, bucket: &str, key: &str) -> Result<Option<Vec<u8>>, Answer> {
     let object = match client.get_object().bucket(bucket).key(key).send().await {
         Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => return Ok(None),
-        asked => answer(asked, Ended::ByDeath)?,
+        asked => answer(asked, ExpectedEnd::Killed)?,
     };
     // The body ends early if the server ended or found damage; damage ends the next read early too.
     object.body.collect().await.map(|body| Some(body.to_vec())).map_err(|_| Answer::Lost)

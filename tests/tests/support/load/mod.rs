@@ -20,28 +20,28 @@ use tests::prelude::*;
 
 pub use content::Content;
 use keys::Keys;
-use versions::Histories;
+use versions::VersionedKeys;
 
 /// The bucket without versioning.
 pub const BUCKET: &str = "load";
 /// The bucket with versioning.
-pub const KEPT: &str = "kept";
+pub const VERSIONED_BUCKET: &str = "kept";
 /// The time limit of a request, far above the usual time.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// How a writer expects the server to end.
 #[derive(Clone, Copy, Debug)]
-pub enum Ended {
+pub enum ExpectedEnd {
     /// The server is killed: a refusal fails the test.
-    ByDeath,
+    Killed,
     /// The disk fails once this is set, and the server refuses or ends. Later answers do not count: without power there
     /// would be none.
-    ByCut(&'static AtomicBool),
+    PowerCut(&'static AtomicBool),
 }
 
-impl Ended {
+impl ExpectedEnd {
     fn is_cut(self) -> bool {
-        matches!(self, Self::ByCut(cut) if cut.load(Ordering::SeqCst))
+        matches!(self, Self::PowerCut(cut) if cut.load(Ordering::SeqCst))
     }
 }
 
@@ -65,7 +65,7 @@ pub struct Counts {
 /// All writers.
 pub struct Load {
     keys: Vec<Keys>,
-    histories: Vec<Histories>,
+    histories: Vec<VersionedKeys>,
     /// The sums over all rounds.
     pub counts: Counts,
 }
@@ -73,27 +73,27 @@ pub struct Load {
 /// Running writers.
 pub struct Round {
     keys: Vec<JoinHandle<Keys>>,
-    histories: Vec<JoinHandle<Histories>>,
+    histories: Vec<JoinHandle<VersionedKeys>>,
 }
 
 impl Load {
     /// Creates both buckets, `keys` writers for the first and `histories` for the second.
     pub fn new(server: &Server, keys: u64, histories: u64) -> Self {
         make_bucket(server, BUCKET, &[]);
-        make_bucket(server, KEPT, &["--versioning"]);
-        let histories = (0..histories).map(Histories::new).collect();
+        make_bucket(server, VERSIONED_BUCKET, &["--versioning"]);
+        let histories = (0..histories).map(VersionedKeys::new).collect();
         Self { keys: (0..keys).map(|number| Keys::new(BUCKET, number)).collect(), histories, counts: Counts::default() }
     }
 
     /// Starts all writers; each writes until the server ends, or refuses.
-    pub fn begin(&mut self, client: &Client, rng: &mut Rng, ended: Ended) -> Round {
+    pub fn begin(&mut self, client: &Client, rng: &mut Rng, expected_end: ExpectedEnd) -> Round {
         let mut fork = || fork(rng);
         let mut round = Round { keys: Vec::new(), histories: Vec::new() };
         for keys in self.keys.drain(..) {
-            round.keys.push(tokio::spawn(keys.work(client.clone(), fork(), ended)));
+            round.keys.push(tokio::spawn(keys.work(client.clone(), fork(), expected_end)));
         }
         for histories in self.histories.drain(..) {
-            round.histories.push(tokio::spawn(histories.work(client.clone(), fork(), ended)));
+            round.histories.push(tokio::spawn(histories.work(client.clone(), fork(), expected_end)));
         }
         round
     }
@@ -111,7 +111,7 @@ impl Load {
             self.histories.push(histories);
         }
         let done = self.keys.iter_mut().map(Keys::take_done).sum::<usize>();
-        self.counts.done += done + self.histories.iter_mut().map(Histories::take_done).sum::<usize>();
+        self.counts.done += done + self.histories.iter_mut().map(VersionedKeys::take_done).sum::<usize>();
     }
 
     /// Asserts that every key has a possible state, which is its known state from now on.
@@ -130,7 +130,9 @@ pub async fn write_through(client: Client, bucket: &'static str, mut rng: Rng, g
     let mut keys = Keys::new(bucket, 0);
     let mut done = 0;
     while going.load(Ordering::Relaxed) {
-        keys = keys.work_while(client.clone(), fork(&mut rng), Ended::ByDeath, || going.load(Ordering::Relaxed)).await;
+        keys = keys
+            .work_while(client.clone(), fork(&mut rng), ExpectedEnd::Killed, || going.load(Ordering::Relaxed))
+            .await;
         done += keys.take_done();
         // The next crash may come before all keys are compared.
         while Keys::compare(&client, std::slice::from_mut(&mut keys), done).await.is_err() {
@@ -149,11 +151,11 @@ fn fork(rng: &mut Rng) -> Rng {
 }
 
 /// The outcome of a request. Panics on an unexpected refusal.
-fn answer<T, E: std::fmt::Debug>(answer: Result<T, SdkError<E>>, ended: Ended) -> Result<T, Answer> {
+fn answer<T, E: std::fmt::Debug>(answer: Result<T, SdkError<E>>, expected_end: ExpectedEnd) -> Result<T, Answer> {
     match answer {
         Ok(value) => Ok(value),
         Err(SdkError::DispatchFailure(_) | SdkError::ResponseError(_) | SdkError::TimeoutError(_)) => Err(Answer::Lost),
-        Err(SdkError::ServiceError(error)) if ended.is_cut() && error.raw().status().is_server_error() => {
+        Err(SdkError::ServiceError(error)) if expected_end.is_cut() && error.raw().status().is_server_error() => {
             Err(Answer::Lost)
         }
         Err(error) => panic!("refused: {error:?}"),

@@ -2,7 +2,7 @@
 
 use aws_sdk_s3::Client;
 
-use super::{Answer, Content, Ended, KEPT, REQUEST_LIMIT, answer};
+use super::{Answer, Content, ExpectedEnd, REQUEST_LIMIT, VERSIONED_BUCKET, answer};
 use crate::support::Rng;
 
 const KEYS: usize = 3;
@@ -27,13 +27,13 @@ struct History {
 }
 
 /// The writer.
-pub struct Histories {
+pub struct VersionedKeys {
     number: u64,
     keys: Vec<History>,
     done: usize,
 }
 
-impl Histories {
+impl VersionedKeys {
     pub fn new(number: u64) -> Self {
         Self { number, keys: (0..KEYS).map(|_| History::default()).collect(), done: 0 }
     }
@@ -53,15 +53,15 @@ impl Histories {
     }
 
     /// Writes until the server ends, or refuses.
-    pub async fn work(mut self, client: Client, mut rng: Rng, ended: Ended) -> Self {
+    pub async fn work(mut self, client: Client, mut rng: Rng, expected_end: ExpectedEnd) -> Self {
         loop {
             let at = rng.below(KEYS);
             let (name, history) = (self.key(at), &mut self.keys[at]);
             let change = history.generate(&mut rng);
             history.pending = Some(change.clone());
-            let asked = tokio::time::timeout(REQUEST_LIMIT, request(&client, &name, &change, ended)).await;
+            let asked = tokio::time::timeout(REQUEST_LIMIT, request(&client, &name, &change, expected_end)).await;
             match asked.expect("a request is answered, or its connection ends") {
-                Ok(id) if !ended.is_cut() => history.acknowledge(id),
+                Ok(id) if !expected_end.is_cut() => history.acknowledge(id),
                 _ => return self,
             }
             self.done += 1;
@@ -128,16 +128,18 @@ impl History {
 }
 
 /// Sends a request; returns the id of the created version.
-async fn request(client: &Client, key: &str, change: &Change, ended: Ended) -> Result<String, Answer> {
+async fn request(client: &Client, key: &str, change: &Change, expected_end: ExpectedEnd) -> Result<String, Answer> {
     let id = match change {
         Change::Put(content) => {
-            let put = client.put_object().bucket(KEPT).key(key).body(content.bytes().into());
-            answer(put.send().await, ended)?.version_id
+            let put = client.put_object().bucket(VERSIONED_BUCKET).key(key).body(content.bytes().into());
+            answer(put.send().await, expected_end)?.version_id
         }
-        Change::Mark => answer(client.delete_object().bucket(KEPT).key(key).send().await, ended)?.version_id,
+        Change::Mark => {
+            answer(client.delete_object().bucket(VERSIONED_BUCKET).key(key).send().await, expected_end)?.version_id
+        }
         Change::Remove(id) => {
-            let delete = client.delete_object().bucket(KEPT).key(key).version_id(id);
-            answer(delete.send().await, ended)?.version_id
+            let delete = client.delete_object().bucket(VERSIONED_BUCKET).key(key).version_id(id);
+            answer(delete.send().await, expected_end)?.version_id
         }
     };
     Ok(id.expect("a bucket with versioning returns a version id"))
@@ -145,7 +147,7 @@ async fn request(client: &Client, key: &str, change: &Change, ended: Ended) -> R
 
 /// The ids of all versions and markers of a key, the newest first.
 async fn list(client: &Client, key: &str) -> Vec<String> {
-    let listed = client.list_object_versions().bucket(KEPT).prefix(key).send().await.expect("a listing");
+    let listed = client.list_object_versions().bucket(VERSIONED_BUCKET).prefix(key).send().await.expect("a listing");
     let versions = listed.versions().iter().map(|version| version.version_id());
     let markers = listed.delete_markers().iter().map(|marker| marker.version_id());
     let mut ids: Vec<_> = versions.chain(markers).map(|id| id.expect("an id").to_owned()).collect();
@@ -154,7 +156,7 @@ async fn list(client: &Client, key: &str) -> Vec<String> {
 }
 
 async fn whole(client: &Client, key: &str, id: &str, content: Option<Content>, cycle: usize) {
-    let got = client.get_object().bucket(KEPT).key(key).version_id(id).send().await;
+    let got = client.get_object().bucket(VERSIONED_BUCKET).key(key).version_id(id).send().await;
     let Some(content) = content else {
         let refused = got.map(drop).expect_err("a delete marker has no content");
         let status = refused.raw_response().map(|raw| raw.status().as_u16());
