@@ -31,7 +31,7 @@ def timed(work):
     return time.perf_counter() - begin
 
 
-def look(folder, names):
+def stat_all(folder, names):
     for name in names:
         os.stat(f"{folder}/{name}")
 
@@ -55,8 +55,8 @@ def directory(folder, count):
     cool()
     taken["list, cold"] = timed(lambda: names_in(folder, count))
     cool()
-    taken["stat, cold"] = timed(lambda: look(folder, old))
-    taken["stat, warm"] = timed(lambda: look(folder, old))
+    taken["stat, cold"] = timed(lambda: stat_all(folder, old))
+    taken["stat, warm"] = timed(lambda: stat_all(folder, old))
     cool()
     taken["list and stat, cold"] = timed(lambda: [entry.stat() for entry in os.scandir(folder)])
     taken["rename"] = timed(lambda: [os.rename(f"{folder}/{one}", f"{folder}/{two}") for one, two in zip(old, new)])

@@ -119,7 +119,7 @@ def small_files(where, size):
     yield "the same, plus a sync of all", count / (time.perf_counter() - begin)
     paths = paths[:count]
 
-    def look(path):
+    def check_size(path):
         if os.stat(path).st_size != PAGE:
             raise Wrong(f"{path} has another size")
 
@@ -140,7 +140,7 @@ def small_files(where, size):
         os.write(descriptor, CONTENT)
         os.close(descriptor)
 
-    for name, work in (("stat all", look), ("open+read+close all", read)):
+    for name, work in (("stat all", check_size), ("open+read+close all", read)):
         cool()
         yield f"{name}, cold", rate(paths, work, size["seconds"])[0]
         yield f"{name}, warm", rate(paths, work, size["seconds"])[0]

@@ -107,7 +107,7 @@ def table(results, phases):
         f"{name} {figure(results, name, 'all phases', 'peak_mib'):.0f}" for name in results))
 
 
-def judge(results):
+def print_bars(results):
     """Prints each bar; returns how many are missed."""
     missed = 0
     print("\nBars (medians)")
@@ -148,7 +148,7 @@ def main():
     for name in servers[1:]:
         print(f"{name}: on disk when a PUT is acknowledged: {PEERS[name][1]}")
     table(results, [phase for phase, _, _ in PHASES if any(phase in answers for answers in results["amphora"])])
-    return 1 if judge(results) else 0
+    return 1 if print_bars(results) else 0
 
 
 if __name__ == "__main__":

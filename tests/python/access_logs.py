@@ -32,7 +32,7 @@ def requests_are_logged_into_a_bucket(s3, bucket):
     partition = {"PartitionedPrefix": {"PartitionDateSource": "EventTime"}}
     enabled = {"TargetBucket": target, "TargetPrefix": "logs/", "TargetObjectKeyFormat": partition}
     s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={"LoggingEnabled": enabled})
-    equal(s3.get_bucket_logging(Bucket=bucket)["LoggingEnabled"], enabled, "told")
+    equal(s3.get_bucket_logging(Bucket=bucket)["LoggingEnabled"], enabled, "the answer")
     s3.put_object(Bucket=bucket, Key="a b", Body=b"content")
     lines = delivered(s3, target, "logs/", "REST.PUT.OBJECT")
     put = next(fields for fields in lines if fields[6] == "REST.PUT.OBJECT")

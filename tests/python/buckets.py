@@ -27,7 +27,7 @@ NOT_OFFERED = {
 
 
 @check
-def buckets_come_and_go(s3, bucket):
+def buckets_are_created_and_deleted(s3, bucket):
     name = f"{bucket}-x"
     refused("404", 404, s3.head_bucket, Bucket=name)
     s3.create_bucket(Bucket=name)
@@ -75,7 +75,7 @@ def refusals_carry_the_code_of_s3(s3, bucket):
 
 
 @check
-def keys_that_are_not_known_are_refused(s3, bucket):
+def unknown_keys_are_refused(s3, bucket):
     refused("InvalidAccessKeyId", 403, client("STALE").list_buckets)
     refused("InvalidAccessKeyId", 403, client_of("AKIAFOREIGN", "secret-of-nobody").list_buckets)
     root = s3.meta.client if hasattr(s3.meta, "client") else s3
@@ -84,7 +84,7 @@ def keys_that_are_not_known_are_refused(s3, bucket):
 
 
 @check
-def what_is_not_offered_names_itself(s3, bucket):
+def unsupported_features_are_refused_by_name(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     for method, arguments in NOT_OFFERED.items():
         message = refused("NotImplemented", 501, getattr(s3, method), Bucket=bucket, **arguments)
@@ -94,8 +94,8 @@ def what_is_not_offered_names_itself(s3, bucket):
 
 
 @check
-def what_is_not_set_is_told_as_aws_tells_it(s3, bucket):
-    def told(method, **arguments):
+def unset_settings_are_answered_as_by_aws(s3, bucket):
+    def answer_of(method, **arguments):
         answer = getattr(s3, method)(Bucket=bucket, **arguments)
         return {name: value for name, value in answer.items() if name != "ResponseMetadata"}
 
@@ -107,12 +107,12 @@ def what_is_not_set_is_told_as_aws_tells_it(s3, bucket):
     for method, code in absent.items():
         refused(code, 404, getattr(s3, method), Bucket=bucket)
     for method in ["get_bucket_logging", "get_bucket_notification_configuration", "get_bucket_accelerate_configuration"]:
-        equal(told(method), {}, method)
+        equal(answer_of(method), {}, method)
     for kind in ["analytics", "intelligent_tiering", "inventory", "metrics"]:
-        equal(told(f"list_bucket_{kind}_configurations"), {"IsTruncated": False}, kind)
+        equal(answer_of(f"list_bucket_{kind}_configurations"), {"IsTruncated": False}, kind)
         refused("NoSuchConfiguration", 404, getattr(s3, f"get_bucket_{kind}_configuration"), Bucket=bucket, Id="one")
         getattr(s3, f"delete_bucket_{kind}_configuration")(Bucket=bucket, Id="one")
-    equal(told("get_bucket_request_payment"), {"Payer": "BucketOwner"}, "payer")
+    equal(answer_of("get_bucket_request_payment"), {"Payer": "BucketOwner"}, "payer")
     for method in ["delete_bucket_encryption", "delete_bucket_replication", "delete_bucket_website"]:
         equal(getattr(s3, method)(Bucket=bucket)["ResponseMetadata"]["HTTPStatusCode"], 204, method)
     s3.put_bucket_request_payment(Bucket=bucket, RequestPaymentConfiguration={"Payer": "BucketOwner"})
@@ -122,7 +122,7 @@ def what_is_not_set_is_told_as_aws_tells_it(s3, bucket):
 
 
 @check
-def every_operation_that_botocore_knows_stands_in_the_table(s3, bucket):
+def every_operation_of_botocore_is_in_the_table(s3, bucket):
     page = pathlib.Path(__file__).parents[2] / "docs" / "s3.md"
     table = page.read_text().split("## Every operation")[1]
     rows = {line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")}
@@ -161,7 +161,7 @@ def presigned_urls_of_version_2_open_one_request(s3, bucket):
 
 
 @check
-def presigned_urls_open_one_request(s3, bucket):
+def presigned_urls_allow_one_request(s3, bucket):
     put = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "a b+ü"}, ExpiresIn=60)
     data = content(MIB)
     equal(http("PUT", put, data)[0], 200, "status of the put")

@@ -16,7 +16,7 @@ def named(etags):
 
 
 @check
-def parts_may_come_in_any_order_and_twice(s3, bucket):
+def parts_can_be_sent_in_any_order_and_twice(s3, bucket):
     upload = begin(s3, bucket, "k", Metadata={"m": "v"}, ContentType="text/parts")
     target = {"Bucket": bucket, "Key": "k", "UploadId": upload}
     parts = {number: content(size, number) for number, size in [(1, PART), (2, PART + 1), (5, 100 * KIB), (9, 1)]}
@@ -145,7 +145,7 @@ def a_wrong_checksum_of_a_part_is_refused(s3, bucket):
 
 
 @check
-def a_bucket_takes_its_uploads_with_it(s3, bucket):
+def deleting_a_bucket_removes_its_uploads(s3, bucket):
     target = {"Bucket": bucket, "Key": "k", "UploadId": begin(s3, bucket, "k")}
     s3.upload_part(PartNumber=1, Body=content(100 * KIB), **target)
     s3.delete_bucket(Bucket=bucket)
@@ -163,7 +163,7 @@ def a_completion_may_be_repeated(s3, bucket):
 
 
 @check
-def completions_keep_their_conditions(s3, bucket):
+def completions_evaluate_their_conditions(s3, bucket):
     first = s3.put_object(Bucket=bucket, Key="k", Body=b"first")["ETag"]
     target = {"Bucket": bucket, "Key": "k", "UploadId": begin(s3, bucket, "k")}
     parts = named([(1, s3.upload_part(PartNumber=1, Body=b"second", **target)["ETag"])])

@@ -74,7 +74,7 @@ def a_file_of_64_mib_goes_up_and_down_in_parts(s3, bucket):
 
 
 @check
-def checksums_are_kept_and_wrong_ones_refused(s3, bucket):
+def checksums_are_stored_and_wrong_ones_are_refused(s3, bucket):
     data = content(200 * KIB)
     s3.put_object(Bucket=bucket, Key="default", Body=data)
     head = s3.head_object(Bucket=bucket, Key="default", ChecksumMode="ENABLED")
@@ -107,7 +107,7 @@ def bodies_of_unknown_length_stream(s3, bucket):
 
 
 @check
-def metadata_and_content_headers_come_back(s3, bucket):
+def metadata_and_content_headers_are_returned(s3, bucket):
     headers = {
         "ContentType": "text/plain; charset=utf-8",
         "CacheControl": "max-age=60, private",
@@ -187,7 +187,7 @@ def only_one_of_many_creators_wins(s3, bucket):
 
 
 @check
-def awkward_keys_are_objects_of_their_own(s3, bucket):
+def unusual_keys_are_separate_objects(s3, bucket):
     equal(len(set(KEYS)), len(KEYS), "keys")
     for number, key in enumerate(KEYS):
         s3.put_object(Bucket=bucket, Key=key, Body=f"content {number}".encode())
@@ -212,7 +212,7 @@ def awkward_keys_are_objects_of_their_own(s3, bucket):
 
 
 @check
-def keys_that_cannot_be_are_refused(s3, bucket):
+def invalid_keys_are_refused(s3, bucket):
     refused("KeyTooLongError", 400, s3.put_object, Bucket=bucket, Key="k" * 1025, Body=b"")
     refused("KeyTooLongError", 400, s3.put_object, Bucket=bucket, Key="é" * 512 + "x", Body=b"")
     refused("InvalidArgument", 400, s3.put_object, Bucket=bucket, Key="nul\0nul", Body=b"")

@@ -44,7 +44,7 @@ def signed(method, path, query, headers, body):
 
 
 @check
-def each_is_refused_and_changes_nothing(s3, bucket):
+def each_request_is_refused_and_changes_nothing(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"before")
     before = s3.list_objects_v2(Bucket=bucket)["Contents"]
     wrong = []
@@ -61,7 +61,7 @@ def each_is_refused_and_changes_nothing(s3, bucket):
 
 
 @check
-def ranges_that_are_none_give_no_wrong_part(s3, bucket):
+def malformed_ranges_return_no_wrong_part(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"0123456789")
     path = f"/{bucket}/k"
     for text in ["bytes=a-b", "bytes", "bytes=", "bytes=5-2", "bytes=1-2,4-5", "lines=1-2", "bytes=-", "bytes=1-2-3"]:
@@ -81,7 +81,7 @@ def a_body_without_a_length_is_refused(s3, bucket):
 
 
 @check
-def a_client_that_leaves_leaves_nothing(s3, bucket):
+def a_client_that_disconnects_leaves_nothing(s3, bucket):
     path = f"/{bucket}/k"
     headers = Signer().headers("PUT", path, payload=UNSIGNED)
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())

@@ -48,7 +48,7 @@ def public(bucket):
 
 
 @check
-def a_policy_opens_a_bucket_to_all(s3, bucket):
+def a_policy_makes_a_bucket_public(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"open")
     nobody = client_of("", "", signature_version=UNSIGNED)
     refused("AccessDenied", 403, nobody.get_object, Bucket=bucket, Key="k")
@@ -72,7 +72,7 @@ def a_policy_opens_a_bucket_to_all(s3, bucket):
 
 
 @check
-def a_deny_wins_over_the_grant(s3, bucket):
+def a_deny_overrides_the_grant(s3, bucket):
     s3.put_object(Bucket=bucket, Key="kept/k", Body=b"x")
     deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": f"arn:aws:s3:::{bucket}/kept/*"}
     s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [deny]}))
@@ -95,7 +95,7 @@ def ask(s3, bucket, method, origin, **headers):
 
 
 @check
-def a_browser_may_what_the_rules_allow(s3, bucket):
+def a_browser_is_allowed_what_the_rules_allow(s3, bucket):
     refused("NoSuchCORSConfiguration", 404, s3.get_bucket_cors, Bucket=bucket)
     rule = {"AllowedMethods": ["PUT"], "AllowedOrigins": ["https://*.example.com"], "AllowedHeaders": ["x-amz-*"],
             "ExposeHeaders": ["ETag"], "MaxAgeSeconds": 60}
@@ -113,7 +113,7 @@ def a_browser_may_what_the_rules_allow(s3, bucket):
 
 
 @check
-def lifecycle_rules_are_kept_as_they_are(s3, bucket):
+def lifecycle_rules_are_stored_unchanged(s3, bucket):
     refused("NoSuchLifecycleConfiguration", 404, s3.get_bucket_lifecycle_configuration, Bucket=bucket)
     rules = [
         {"ID": "logs", "Status": "Enabled", "Filter": {"Prefix": "logs/"}, "Expiration": {"Days": 7}},
@@ -160,7 +160,7 @@ def the_owner_owns_everything(s3, bucket):
 
 
 @check
-def acls_let_in_whom_they_name(s3, bucket):
+def acls_allow_the_accounts_that_they_name(s3, bucket):
     stranger = client_of("nobody", "nothing", signature_version=UNSIGNED)
     s3.delete_public_access_block(Bucket=bucket)
     s3.put_bucket_ownership_controls(
