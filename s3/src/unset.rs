@@ -1,8 +1,8 @@
-//! Settings of buckets that this server does not offer. Reading one answers as AWS does for a bucket that never had it,
-//! and removing one succeeds. Putting one succeeds if it changes nothing; otherwise the refusal names the setting.
+//! Settings of buckets that are not offered: reading one answers that it is unset, as AWS answers for a bucket that never
+//! had it; removing one is done already; putting one is taken where that changes nothing, and refused by name otherwise.
 //!
-//! - A bucket has no encryption setting, although every bucket on AWS has one: content is not encrypted at rest here,
-//!   and a document that says AES256 would be false (decision 0064).
+//! - A bucket has no encryption setting, although every bucket on AWS has one: content is not encrypted at rest here, and
+//!   a document that says AES256 would be a lie (decision 0064).
 
 use s3s::dto::{
     AbacStatus, BucketAbacStatus, BucketAccelerateStatus, GetBucketAbacInput, GetBucketAbacOutput,
@@ -22,7 +22,7 @@ use crate::body;
 use crate::error::{custom, not_offered, plain, refuse};
 use crate::service::Service;
 
-/// A request that reads a setting, and the refusal of AWS while the setting is unset.
+/// A request that reads a setting, and what AWS answers while that setting is not there.
 pub(crate) trait Absent {
     /// The refusal.
     fn refusal() -> S3Error;
@@ -30,21 +30,21 @@ pub(crate) trait Absent {
 
 /// A request that puts a setting.
 pub(crate) trait Harmless {
-    /// Refuses a value that would change something, and an invalid one.
+    /// Refuses a value that would change something, or that is none.
     fn check(&self) -> S3Result<()>;
 }
 
-/// Answers an empty document; to a removal, success.
+/// Answers an empty document, or, for a removal, that nothing is set any more.
 pub(crate) async fn empty<I: Send, O: Default>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
     Ok(S3Response::new(O::default()))
 }
 
-/// Answers with the refusal for an unset setting.
+/// Answers that the setting is not there.
 pub(crate) async fn absent<I: Absent + Send, O>(_service: &Service, _request: S3Request<I>) -> S3Result<S3Response<O>> {
     Err(I::refusal())
 }
 
-/// Accepts a value that changes nothing.
+/// Takes a setting that holds anyway.
 pub(crate) async fn put<I: Harmless + Send, O: Default>(
     _service: &Service,
     request: S3Request<I>,
@@ -98,7 +98,7 @@ no_configurations! {
     metrics: ListBucketMetricsConfigurationsInput -> ListBucketMetricsConfigurationsOutput;
 }
 
-/// Answers that tags do not control access (S3 API, GetBucketAbac).
+/// Tells that tags decide on no access (S3 API, GetBucketAbac).
 pub(crate) async fn abac(
     _service: &Service,
     _request: S3Request<GetBucketAbacInput>,
@@ -137,7 +137,7 @@ impl Harmless for PutBucketNotificationConfigurationInput {
     }
 }
 
-/// Accepts the value that changes nothing. Refuses the value that is not offered by its name, and any other as invalid.
+/// Takes the value that holds anyway, refuses the one that is not offered by name, and any other as no value of S3.
 fn one_of(value: &str, holds: &str, offered_by_aws: &str, refused: &str) -> S3Result<()> {
     if value == holds {
         return Ok(());

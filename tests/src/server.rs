@@ -427,7 +427,7 @@ impl Drop for Server {
     }
 }
 
-/// The process id of the holder that listens at this socket.
+/// The process that listens at the socket of a holder.
 fn holder_of(socket: &Path) -> Option<Pid> {
     let address = SocketAddrUnix::new(socket).ok()?;
     let client = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).ok()?;

@@ -35,18 +35,18 @@ const CANNED: [(&str, Canned); 8] = [
 ];
 
 impl Canned {
-    /// The canned ACL with this name.
+    /// The canned ACL of this name.
     pub(super) fn parse(name: &str) -> Option<Self> {
         CANNED.iter().find(|(known, _)| *known == name).map(|(_, canned)| *canned)
     }
 
-    /// Whether it can be set on this kind of resource.
+    /// Whether it can be set on this.
     pub(super) fn is_for(self, of: Of) -> bool {
         of == Of::Bucket || self != LogDeliveryWrite
     }
 
-    /// Whether it changes nothing where ACLs are disabled: it grants full control to the owner of the bucket, and
-    /// nothing to others.
+    /// Whether it says what holds where ACLs are disabled: the owner of the bucket has full control, and nobody else
+    /// anything.
     pub(super) fn is_in_force(self) -> bool {
         matches!(self, Private | BucketOwnerRead | BucketOwnerFullControl)
     }
@@ -102,7 +102,7 @@ mod tests {
             let canned = Canned::parse(name).unwrap();
             let expected: Vec<_> = grants.into_iter().map(|(who, what)| AccessGrant::new(who, what)).collect();
             assert_eq!(canned.list(Some(7)).grants, expected, "{name}");
-            // An owner of both the bucket and the object is listed once.
+            // Who owns the bucket and the object stands in the list once.
             assert_eq!(canned.list(None) == AccessList::private(), canned.is_in_force(), "{name}");
         }
         assert_eq!(Canned::parse("Private"), None);

@@ -1,4 +1,4 @@
-//! The XML document of an ACL, `AccessControlPolicy` (S3 API, GetObjectAcl, PutObjectAcl).
+//! The document of a list: `AccessControlPolicy` (S3 API, GetObjectAcl, PutObjectAcl).
 
 use objstore::Store;
 use objstore::store::{ACL_GRANTS_MAX, AccessList, Grantee};
@@ -14,7 +14,7 @@ const OPEN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
     <AccessControlPolicy xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
 const GRANTEE: &str = "<Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"";
 
-/// An ACL as its document shows it.
+/// A list as its document shows it.
 #[derive(Debug)]
 pub(super) struct Shown {
     owner: String,
@@ -25,13 +25,13 @@ pub(super) struct Shown {
 enum ShownGrantee {
     /// An account by its name, which is its canonical id.
     Account(String),
-    /// An id that no account here has.
+    /// Of no account here.
     Id(&'static str),
     Group(&'static str),
 }
 
 impl Shown {
-    /// The ACL of a resource that the account with this name owns; `None` means `private`.
+    /// The list of what belongs to the account of this name; none is `private`.
     pub(super) fn of(store: &Store, owner: String, list: Option<&AccessList>) -> S3Result<Self> {
         let private = AccessList::private();
         let mut grants = Vec::new();
@@ -52,7 +52,7 @@ impl Shown {
         Ok(Self { owner, grants })
     }
 
-    /// The XML document, with its elements in the order that AWS uses.
+    /// Its document, with the elements in the order of AWS.
     pub(super) fn document(&self) -> String {
         let mut text = format!("{OPEN}<Owner>");
         element(&mut text, "ID", &self.owner);
@@ -111,8 +111,7 @@ pub(super) fn read(document: AccessControlPolicy) -> S3Result<(Option<String>, V
     Ok((document.owner.and_then(|owner| owner.id), named))
 }
 
-/// Whether a document changes nothing where ACLs are disabled: it grants full control to the owner, and nothing to
-/// others.
+/// Whether a document says what holds where ACLs are disabled: the owner has full control, and nobody else anything.
 pub(super) fn is_full_control(document: &AccessControlPolicy, owner: &str) -> bool {
     let [grant] = document.grants.as_deref().unwrap_or_default() else { return false };
     let is_owner = |id: Option<&String>| id.is_some_and(|id| id == owner);

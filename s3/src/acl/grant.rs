@@ -1,5 +1,5 @@
-//! The grants of an ACL in a request. They name accounts by their canonical ids, which are the names of accounts here,
-//! and groups by URI (S3 User Guide, "Who is a grantee?").
+//! Grants as requests name them: accounts by their canonical ids, which are their names here, and groups by URI (S3 User
+//! Guide, "Who is a grantee?").
 
 use objstore::store::{AccessGrant, Grantee, Permission};
 use objstore::{Error, Store};
@@ -26,14 +26,14 @@ const PERMISSIONS: [(&str, Permission); 5] = [
     ("WRITE_ACP", Permission::WriteAcp),
 ];
 
-/// A grant in a request.
+/// A grant as a request names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Named {
     pub(super) grantee: NamedGrantee,
     pub(super) permission: Permission,
 }
 
-/// A grantee in a request.
+/// A grantee as a request names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NamedGrantee {
     /// By canonical id.
@@ -43,7 +43,7 @@ pub(super) enum NamedGrantee {
 }
 
 impl NamedGrantee {
-    /// The group with this URI.
+    /// The group of this URI.
     pub(super) fn group(uri: &str) -> S3Result<Self> {
         let found = GROUPS.iter().find(|(known, _)| *known == uri);
         found.map(|(_, group)| Self::Group(*group)).ok_or_else(|| bad_argument("Invalid group uri", "URI", uri))
@@ -71,7 +71,7 @@ pub(super) fn account(store: &Store, id: &str) -> S3Result<u64> {
     }
 }
 
-/// The grant in the ACL of a resource that `owner` owns.
+/// The grant in a list of what belongs to `owner`.
 pub(super) fn of(grant: AccessGrant, owner: u64) -> AccessGrant {
     match grant.grantee() {
         Some(Grantee::Account(id)) if id == owner => AccessGrant::new(Grantee::Owner, grant.permission()),
@@ -84,12 +84,12 @@ pub(super) fn uri(group: Grantee) -> Option<&'static str> {
     GROUPS.iter().find(|(_, known)| *known == group).map(|(uri, _)| *uri)
 }
 
-/// The permission with this name.
+/// The permission of this name.
 pub(super) fn permission(name: &str) -> Option<Permission> {
     PERMISSIONS.iter().find(|(known, _)| *known == name).map(|(_, permission)| *permission)
 }
 
-/// The name of a permission; `None` for one that a later version wrote.
+/// The name of a permission; none of what a later version wrote.
 pub(super) fn permission_name(permission: Permission) -> Option<&'static str> {
     PERMISSIONS.iter().find(|(_, known)| *known == permission).map(|(name, _)| *name)
 }

@@ -1,8 +1,8 @@
-//! ACLs in request headers: `x-amz-acl` or `x-amz-grant-…` (S3 User Guide, "Access control list (ACL) overview",
+//! Lists as headers ask for them: `x-amz-acl`, or `x-amz-grant-…` (S3 User Guide, "Access control list (ACL) overview",
 //! "Setting an ACL").
 //!
 //! - A grant header is a list of `id="…"` and `uri="…"`, with commas between them.
-//! - They are read before the body, so that a refused request transfers no body.
+//! - They are read before the body, so that what is refused costs nobody an upload.
 
 use http::HeaderMap;
 use objstore::Store;
@@ -29,7 +29,7 @@ const HEADERS: [(&str, Permission); 5] = [
     ("x-amz-grant-full-control", Permission::FullControl),
 ];
 
-/// The ACL that the headers of a request name.
+/// A list as headers ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked(Inner);
 
@@ -57,17 +57,17 @@ impl Asked {
         }
     }
 
-    /// Whether the headers name no ACL.
+    /// Whether they ask for no list.
     pub(super) fn is_nothing(&self) -> bool {
         self.0 == Inner::Nothing
     }
 
-    /// Whether the object belongs to the bucket's owner in a bucket with `BucketOwnerPreferred`.
+    /// Whether they give the object to the bucket's owner, where that one prefers it.
     pub(super) fn gives_to_bucket_owner(&self) -> bool {
         self.0 == Inner::Canned(Canned::BucketOwnerFullControl)
     }
 
-    /// The ACL, with its accounts looked up; `None` if the headers name none.
+    /// The list, its accounts looked up; none if none is asked for.
     pub(super) async fn look_up(self, service: &Service) -> S3Result<Option<Wanted>> {
         match self.0 {
             Inner::Nothing => Ok(None),
@@ -80,7 +80,7 @@ impl Asked {
     }
 }
 
-/// Refuses malformed headers; where ACLs are disabled, also those that would change access.
+/// Refuses headers that no list can be read of; where ACLs are disabled, also those that would change who gets in.
 pub(crate) fn check(headers: &HeaderMap, enabled: bool) -> S3Result<()> {
     if enabled {
         return Asked::of(headers, Of::Bucket).map(drop);
@@ -93,7 +93,7 @@ pub(crate) fn check(headers: &HeaderMap, enabled: bool) -> S3Result<()> {
     }
 }
 
-/// The Object Ownership and the ACL in a request that creates a bucket (S3 API, CreateBucket).
+/// The ownership and the list that a bucket is made with (S3 API, CreateBucket).
 pub(crate) fn check_first(headers: &HeaderMap) -> S3Result<(Option<Setting>, Asked)> {
     let ownership = headers.get(OWNERSHIP).map(|value| ownership::of_header(value.to_str().unwrap_or_default()));
     Ok((ownership.transpose()?, Asked::of(headers, Of::Bucket)?))
@@ -108,7 +108,7 @@ pub(crate) fn disabled() -> S3Error {
 fn canned(headers: &HeaderMap) -> S3Result<Option<Canned>> {
     let mut given = headers.get_all(CANNED).iter();
     let Some(name) = given.next() else { return Ok(None) };
-    // A condition of a policy sees only the first value.
+    // A condition of a policy sees the first alone.
     let found = name.to_str().ok().filter(|_| given.next().is_none()).and_then(Canned::parse);
     found.map(Some).ok_or_else(|| no_canned(headers))
 }
@@ -151,7 +151,7 @@ fn grantee_of(text: &str, header: &str) -> S3Result<NamedGrantee> {
     }
 }
 
-/// The refusal of an ACL with more grants than AWS accepts.
+/// A list of more grants than AWS takes.
 pub(super) fn too_many() -> S3Error {
     refuse(S3ErrorCode::MalformedACLError, format!("An ACL has at most {ACL_GRANTS_MAX} grants."))
 }
@@ -227,7 +227,7 @@ mod tests {
             (vec![("x-amz-grant-read", "emailAddress=\"a@b.c\"")], "MethodNotAllowed"),
             (vec![("x-amz-grant-read", many.as_str())], "MalformedACLError"),
             (vec![("x-amz-grant-read", "id=a"), ("x-amz-acl", "private")], "InvalidRequest"),
-            // The value that a policy's condition sees and the value that takes effect never differ.
+            // What a policy's condition was judged by and what is done never differ.
             (vec![("x-amz-grant-read", "id=a"), ("x-amz-grant-read", "id=b")], "InvalidArgument"),
             (vec![("x-amz-acl", "private"), ("x-amz-acl", "public-read")], "InvalidArgument"),
         ];

@@ -1,9 +1,10 @@
 //! Access control lists of buckets and objects (S3 User Guide, "Access control list (ACL) overview").
 //!
-//! - They are in force where Object Ownership enables them (`ownership`); `access::Lists` evaluates them.
-//! - Where they are disabled, reading one shows that the bucket's owner has full control. Setting one is refused,
-//!   unless it grants exactly that.
-//! - A public ACL is refused where the public access block forbids it, before any body is read.
+//! - They are in force where Object Ownership enables them (`ownership`); who gets in by one is decided in
+//!   `access::Lists`.
+//! - Where they are disabled, reading one shows the bucket's owner with full control, which is what holds, and setting
+//!   one is refused, but for those that say just this.
+//! - A list that lets in the public is refused where the public access block blocks that, before any body is read.
 
 mod canned;
 mod document;
@@ -31,7 +32,7 @@ use grant::Named;
 pub(crate) use headers::{Asked, check, check_first, disabled};
 pub(crate) use ownership::Setting;
 
-/// The kind of resource that an ACL is set on.
+/// What a list is set on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     /// A bucket.
@@ -40,14 +41,14 @@ pub(crate) enum Of {
     Object,
 }
 
-/// The ACL in a request, with its accounts looked up.
+/// A list that a request asks for, its accounts looked up.
 enum Wanted {
     Canned(canned::Canned),
     Grants(Vec<objstore::store::AccessGrant>),
 }
 
 impl Wanted {
-    /// The ACL for a resource that `owner` owns, in a bucket of `bucket_owner`.
+    /// The list for what belongs to `owner`, in a bucket of `bucket_owner`.
     fn list(self, owner: u64, bucket_owner: u64) -> AccessList {
         match self {
             Self::Canned(canned) => canned.list((owner != bucket_owner).then_some(bucket_owner)),
@@ -58,12 +59,12 @@ impl Wanted {
     }
 }
 
-/// The owner and the ACL of an object that a request creates (S3 API, PutObject, CopyObject and
+/// Who will own an object that a request makes, and whom its list lets in (S3 API, PutObject, CopyObject and
 /// CreateMultipartUpload). Nothing is looked up where ACLs are disabled.
 pub(crate) async fn of_new(service: &Service, asked: Asked) -> S3Result<ObjectAccess> {
     let authority = request::current()?.authority()?;
     let Some(lists) = authority.lists() else { return Ok(ObjectAccess::default()) };
-    // An object of an unsigned request belongs to the owner of the bucket.
+    // What nobody signed belongs to the owner of the bucket.
     let writer = authority.account().map_or(lists.bucket_owner, |account| account.id);
     let given_up = lists.ownership == Setting::Preferred && asked.gives_to_bucket_owner();
     let owner = if given_up { lists.bucket_owner } else { writer };
@@ -75,7 +76,7 @@ pub(crate) async fn of_new(service: &Service, asked: Asked) -> S3Result<ObjectAc
     Ok(ObjectAccess { owner: if owner == lists.bucket_owner { 0 } else { owner }, acl: acl.kept() })
 }
 
-/// The ACL of a bucket that a request creates (S3 API, CreateBucket). `owner` is the id of the owning account.
+/// The list of a bucket that a request makes (S3 API, CreateBucket). `owner` is the id of its account.
 pub(crate) async fn of_new_bucket(
     service: &Service,
     asked: Asked,
@@ -100,7 +101,7 @@ pub(crate) async fn of_new_bucket(
     Ok(Some(acl))
 }
 
-/// Returns the ACL of a bucket (S3 API, GetBucketAcl).
+/// Tells the ACL of a bucket (S3 API, GetBucketAcl).
 pub(crate) async fn of_bucket(
     service: &Service,
     request: S3Request<GetBucketAclInput>,
@@ -117,7 +118,7 @@ pub(crate) async fn of_bucket(
     Ok(told(&shown, GetBucketAclOutput::default()))
 }
 
-/// Returns the ACL of an object, or of one of its versions (S3 API, GetObjectAcl).
+/// Tells the ACL of an object, or of one of its versions (S3 API, GetObjectAcl).
 pub(crate) async fn of_object(
     service: &Service,
     request: S3Request<GetObjectAclInput>,
@@ -139,7 +140,7 @@ pub(crate) async fn of_object(
     Ok(told(&shown, GetObjectAclOutput::default()))
 }
 
-/// An answer with the document of an ACL, with its elements in the order that AWS uses.
+/// An answer with the document of a list, in the order of elements that AWS has.
 fn told<T>(shown: &Shown, output: T) -> S3Response<T> {
     let mut response = S3Response::new(output);
     response.extensions.insert(Document(shown.document().into()));
@@ -214,7 +215,7 @@ pub(crate) async fn set_object(
     Ok(S3Response::new(PutObjectAclOutput::default()))
 }
 
-/// The ACL in a PutBucketAcl or PutObjectAcl: in headers, or as a document.
+/// A list as PutBucketAcl or PutObjectAcl gives it: by headers, or as a document.
 enum Given {
     Headers(Asked),
     Document(AccessControlPolicy),
@@ -233,8 +234,7 @@ impl Given {
         }
     }
 
-    /// Where ACLs are disabled, refuses every document but one that grants only the owner full control. `check` has
-    /// checked the headers before.
+    /// Where ACLs are disabled: refuses all but what holds there. Headers were checked before (`check`).
     fn check_disabled(&self, owner: &str) -> S3Result<()> {
         match self {
             Self::Document(document) if !document::is_full_control(document, owner) => Err(disabled()),
@@ -242,7 +242,7 @@ impl Given {
         }
     }
 
-    /// The id of the owner that a document names, and its ACL.
+    /// The id of the owner that a document names, and the list.
     async fn look_up(self, service: &Service) -> S3Result<(Option<u64>, Wanted)> {
         let document = match self {
             Self::Headers(asked) => {
@@ -264,7 +264,7 @@ fn look_up(store: &Store, named: Vec<Named>) -> S3Result<Vec<objstore::store::Ac
     named.into_iter().map(|named| named.look_up(store)).collect()
 }
 
-/// Refuses a document with another owner: an ACL does not change the owner of a bucket or an object.
+/// Nobody gives a bucket or an object to another by its ACL.
 fn refuse_other_owner(named: Option<u64>, owner: u64) -> objstore::Result<()> {
     if named.is_none_or(|named| named == owner) {
         return Ok(());

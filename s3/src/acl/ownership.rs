@@ -1,10 +1,10 @@
 //! Object Ownership of a bucket: who owns what is written to it, and whether ACLs are in force there (S3 User Guide,
 //! Controlling ownership of objects and disabling ACLs).
 //!
-//! - The default is `BucketOwnerEnforced`: the bucket's owner owns all objects in it, and ACLs are disabled.
+//! - A bucket that was never told has `BucketOwnerEnforced`: its owner owns all in it, and ACLs are disabled.
 //! - A bucket whose configuration was deleted has `ObjectWriter`, as on AWS (S3 API, GetBucketOwnershipControls).
-//! - ACLs can be disabled only while the bucket's own ACL grants nothing to others. The ACLs of objects are kept, and
-//!   are in force again once ACLs are enabled.
+//! - ACLs are disabled only while the bucket's own ACL lets in nobody but its owner; those of objects are kept, and in
+//!   force again once ACLs are enabled.
 
 use objstore::Error;
 use objstore::store::{Grantee, Ownership, Settings};
@@ -24,14 +24,14 @@ use crate::{body, names};
 pub(crate) enum Setting {
     /// The owner of the bucket; ACLs are disabled.
     Enforced,
-    /// The writer, or the owner of the bucket if the request has the ACL `bucket-owner-full-control`.
+    /// The writer, or the owner of the bucket if the writer says so (`bucket-owner-full-control`).
     Preferred,
     /// The writer.
     Writer,
 }
 
 impl Setting {
-    /// The setting with this name in a request.
+    /// The setting that a request names.
     fn parse(name: &str) -> Option<Self> {
         match name {
             ObjectOwnership::BUCKET_OWNER_ENFORCED => Some(Self::Enforced),
@@ -60,7 +60,7 @@ impl Setting {
         self != Self::Enforced
     }
 
-    /// The setting as it is stored.
+    /// The setting as it is kept.
     pub(crate) fn kept(self) -> Ownership {
         Ownership { rule: self.name().to_owned(), deleted: false }
     }
@@ -74,7 +74,7 @@ pub(crate) fn of_header(value: &str) -> S3Result<Setting> {
     })
 }
 
-/// Returns the Object Ownership of a bucket (S3 API, GetBucketOwnershipControls).
+/// Tells the Object Ownership of a bucket (S3 API, GetBucketOwnershipControls).
 pub(crate) async fn get(
     service: &Service,
     request: S3Request<GetBucketOwnershipControlsInput>,
@@ -125,7 +125,7 @@ pub(crate) async fn delete(
     Ok(S3Response::new(DeleteBucketOwnershipControlsOutput::default()))
 }
 
-/// Refuses to disable ACLs while the bucket's own grants access to others: they would lose it without a notice.
+/// Refuses to disable ACLs while that of the bucket lets in others: they would be shut out without anybody saying so.
 fn refuse_others(settings: &Settings) -> objstore::Result<()> {
     let grants = settings.acl.as_ref().map(|acl| acl.grants.as_slice()).unwrap_or_default();
     if grants.iter().all(|grant| grant.grantee() == Some(Grantee::Owner)) {

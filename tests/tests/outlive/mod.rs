@@ -6,13 +6,13 @@
 //! - 10 crashes within `cargo verify`, 100 with `cargo verify --full outlive`, which prints the pauses.
 
 mod blocks;
-mod invalidations;
 mod locks;
 mod log;
 mod names;
 mod objects;
 mod pauses;
 mod tools;
+mod undelivered;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};

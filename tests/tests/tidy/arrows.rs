@@ -1,8 +1,8 @@
 //! Allowed dependencies between our crates: `proto → cosi, csi` and `objstore → s3, cosi, csi, fuse → amphora → tests`.
 //! `corpora`, which only tests use, depends on none. Crates inside another's folder are members of the workspace too.
 //!
-//! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates
-//!   above the store use only `objstore`.
+//! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach
+//!   them through `objstore` alone.
 
 use super::tree::{File, Finding, has_word};
 
