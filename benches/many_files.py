@@ -31,7 +31,7 @@ def timed(work):
     return time.perf_counter() - begin
 
 
-def look(folder, names):
+def stat_all(folder, names):
     for name in names:
         os.stat(f"{folder}/{name}")
 
@@ -48,15 +48,15 @@ def names_in(folder, count):
 
 
 def directory(folder, count):
-    """Seconds of each step on `count` files."""
+    """The seconds that each step takes for `count` files."""
     folder.mkdir()
     old, new = ([f"{kind}-{number:06}" for number in range(count)] for kind in ("file", "name"))
     taken = {"create": timed(lambda: create(folder, old))}
     cool()
     taken["list, cold"] = timed(lambda: names_in(folder, count))
     cool()
-    taken["stat, cold"] = timed(lambda: look(folder, old))
-    taken["stat, warm"] = timed(lambda: look(folder, old))
+    taken["stat, cold"] = timed(lambda: stat_all(folder, old))
+    taken["stat, warm"] = timed(lambda: stat_all(folder, old))
     cool()
     taken["list and stat, cold"] = timed(lambda: [entry.stat() for entry in os.scandir(folder)])
     taken["rename"] = timed(lambda: [os.rename(f"{folder}/{one}", f"{folder}/{two}") for one, two in zip(old, new)])
@@ -66,7 +66,7 @@ def directory(folder, count):
 
 
 def tree(folder, depth):
-    """Seconds of each step on a chain of folders with a file in each."""
+    """The seconds that each step takes on a chain of folders with a file in each."""
     paths = [folder]
     for level in range(depth - 1):
         paths.append(paths[-1] / str(level % 10))
@@ -76,7 +76,7 @@ def tree(folder, depth):
     taken["walk, cold"] = timed(lambda: [os.stat(path / "f") for path in paths])
     taken["list"] = timed(lambda: [os.listdir(path) for path in paths])
     moved = folder.with_name(folder.name + "-moved")
-    # One call, whatever is below: in microseconds a call, not a level.
+    # One call for the whole tree, so the unit is microseconds per call, not per level.
     taken["rename, the call"] = timed(lambda: os.rename(folder, moved)) * depth
     paths = [moved / path.relative_to(folder) for path in paths]
     taken["delete"] = timed(lambda: [((path / "f").unlink(), path.rmdir()) for path in reversed(paths)])
@@ -92,7 +92,7 @@ def runs(sizes):
 
 
 def measure(where, sizes, work):
-    """Microseconds a unit: step, then size."""
+    """Microseconds per file or level, by step and size."""
     taken = {}
     for size, number in runs(sizes):
         for step, seconds in work(where / f"many-{size}-{number}", size).items():
@@ -101,7 +101,7 @@ def measure(where, sizes, work):
 
 
 def show(title, costs, sizes, flat):
-    """Prints a table; the steps that are not flat."""
+    """Prints a table; returns the steps whose cost grows with the size."""
     print(f"\n{title:24}" + "".join(f"{size:>12,}" for size in sizes) + "       ratio")
     steep = []
     for step, cost in costs.items():

@@ -87,7 +87,7 @@ FULL = dict(file_mib=1024, random_mib=64, files=10_000, tree=6000, transactions=
 
 
 def measure(group, where, size, limit):
-    """The figures of one group in a fresh folder of a directory, and what went wrong."""
+    """The figures of one group in a new folder of a directory, and the error, if there was one."""
     folder = where.path / f"bench-{group}"
     folder.mkdir()
     folder.chmod(0o755)
@@ -113,7 +113,7 @@ def shown(figure):
 
 
 def table(results, chosen, columns):
-    """Prints all medians; the bars that are missed."""
+    """Prints all medians; returns the bars that are missed."""
     missed = []
     print(f"{'':38}{'':>10}" + "".join(f"{name:>20}" for name in columns) + "     bar")
     for group, steps in chosen.items():

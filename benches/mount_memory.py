@@ -18,7 +18,7 @@ from servers import amphora_binary
 
 MIB = 1 << 20
 A_MOUNT_MIB, SERVER_MIB = 0.5, 64
-# Past the time after which a thread that waits gives its buffer back, and the allocator what is free.
+# Longer than the time after which an idle thread frees its buffer, and the allocator returns free memory.
 REST_SECONDS = 20
 
 
@@ -29,7 +29,7 @@ def resident_mib(pid):
 
 
 def work(path):
-    """What a busy program does: large writes and reads, several at a time."""
+    """The work of a busy program: large writes and reads, several at a time."""
     with concurrent.futures.ThreadPoolExecutor(4) as programs:
         list(programs.map(lambda number: write_and_read(path / f"large-{number}"), range(4)))
 

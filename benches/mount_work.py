@@ -23,7 +23,7 @@ PAGE = 4096
 
 
 class Wrong(Exception):
-    """A step that gave another answer than it has to."""
+    """A step with a wrong result."""
 
 
 def run(*words, limit=120, **options):
@@ -47,7 +47,7 @@ def seconds(work):
 
 
 def rate(items, work, most):
-    """Items a second of `work`, for all items or as many as fit in `most` seconds."""
+    """Items per second of `work`, for all items or for those that are done within `most` seconds."""
     begin = time.perf_counter()
     for done, item in enumerate(items, 1):
         work(item)
@@ -119,7 +119,7 @@ def small_files(where, size):
     yield "the same, plus a sync of all", count / (time.perf_counter() - begin)
     paths = paths[:count]
 
-    def look(path):
+    def check_size(path):
         if os.stat(path).st_size != PAGE:
             raise Wrong(f"{path} has another size")
 
@@ -140,7 +140,7 @@ def small_files(where, size):
         os.write(descriptor, CONTENT)
         os.close(descriptor)
 
-    for name, work in (("stat all", look), ("open+read+close all", read)):
+    for name, work in (("stat all", check_size), ("open+read+close all", read)):
         cool()
         yield f"{name}, cold", rate(paths, work, size["seconds"])[0]
         yield f"{name}, warm", rate(paths, work, size["seconds"])[0]
@@ -176,7 +176,7 @@ def one_of_eight(folder, size):
 
 
 def child(work):
-    """Runs `work` in a process; a function that waits for the number it gives."""
+    """Runs `work` in a process; returns a function that waits for its result, a number."""
     reader, writer = os.pipe()
     process = os.fork()
     if process == 0:
@@ -293,7 +293,7 @@ def postgres(where, size):
     try:
         yield "initdb", seconds(lambda: call("initdb", "-A", "trust", "-D", data))
         settings = f"-c listen_addresses='' -k {sockets}"
-        # A log of its own: pg_ctl's output goes to a pipe that the server would keep.
+        # The server has its own log, since it would keep the pipe of pg_ctl's output open.
         call("pg_ctl", "-D", data, "-w", "-s", "-l", f"{sockets}/log", "-o", settings, "start")
         yield "pgbench -i -s 5", seconds(lambda: call("pgbench", "-i", "-q", "-s", "5", "postgres"))
         told = call("pgbench", "-c", "2", "-j", "2", "-T", int(size["pgbench_seconds"]), "postgres")
@@ -334,7 +334,7 @@ def make_input(where, files):
         folders.append(parent / f"{dice.choice(words)}{number}")
         folders[-1].mkdir()
     for number in range(files):
-        # Median 4 KiB, mean 9 KiB, as sources are.
+        # Median 4 KiB, mean 9 KiB, like source files.
         length = min(400_000, max(20, int(dice.lognormvariate(8.3, 1.25))))
         (dice.choice(folders) / f"{dice.choice(words)}{number}.{dice.choice(['c', 'h', 'md', 'rs'])}").write_text(text(length))
     run("tar", "cf", where / "tree.tar", "-C", where, "tree")

@@ -1,4 +1,4 @@
-"""Directories to measure: one of the native file system, and buckets that a server of ours has mounted."""
+"""Directories to measure: one of the native file system, and buckets mounted by an Amphora server."""
 
 import os
 import pathlib
@@ -14,7 +14,7 @@ BUCKET = "work"
 
 
 class Native:
-    """A folder of the file system that the store lies on too; use it in a `with`."""
+    """A folder in the file system that also has the store; use it in a `with`."""
 
     def __enter__(self):
         self.home = tempfile.mkdtemp(prefix="native-", dir=scratch())
@@ -27,7 +27,7 @@ class Native:
 
 
 class Mount:
-    """A server of its own with one bucket, mounted; use it in a `with`."""
+    """A new server with one mounted bucket; use it in a `with`."""
 
     def __init__(self, binary, options="", *flags):
         self.binary, self.options, self.flags = str(binary), options, flags
@@ -73,7 +73,7 @@ class Mount:
         return done.stdout
 
     def __exit__(self, *_):
-        # Its mounts end with it, since it has no holder.
+        # The server has no holder, so its mounts end with it.
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
@@ -81,7 +81,7 @@ class Mount:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        # Lazily: never delete through a mount that is still there.
+        # Detached first, so that nothing is deleted through a remaining mount.
         subprocess.run(["umount", "--lazy", str(self.path)], stderr=subprocess.DEVNULL, check=False)
         if not os.path.ismount(self.path):
             shutil.rmtree(self.home, ignore_errors=True)

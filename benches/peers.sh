@@ -23,9 +23,9 @@ for peer in "$@"; do
     versitygw) install=(go install "github.com/versity/versitygw/cmd/versitygw@$VERSITYGW") ;;
     garage) install=(cargo install "garage@$GARAGE" --locked --root "$home") ;;
     s3s-fs) install=(cargo install "s3s-fs@$S3S_FS" --features binary --ignore-rust-version --root "$home") ;;
-    *) echo "$peer is no peer that can be installed: name minio, versitygw, garage or s3s-fs" >&2; exit 2 ;;
+    *) echo "unknown peer $peer: name minio, versitygw, garage or s3s-fs" >&2; exit 2 ;;
   esac
   echo "installing $peer; its output is in $home/$peer.log"
-  # A peer that does not install is left out of the comparison.
+  # A peer that cannot be installed is left out of the comparison.
   (cd "$home" && "${install[@]}" >"$home/$peer.log" 2>&1) || echo "$peer could not be installed" >&2
 done

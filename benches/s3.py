@@ -73,7 +73,7 @@ def measure(name, options):
             if options.only and not re.search(options.only, phase, re.IGNORECASE):
                 continue
             given = {"seconds": options.seconds, **given}
-            # What another phase wrote; where that did not run there is nothing to read.
+            # This phase reads what another one wrote; it is left out if that one did not run.
             before = [given.get(part) for part in ("keys", "count") if isinstance(given.get(part), str)]
             if any(part not in answers for part in before):
                 continue
@@ -81,7 +81,7 @@ def measure(name, options):
             answers[phase] = server.run(operation, **given)
             if answers[phase]["errors"]:
                 print(f"  {name}, {phase}: {answers[phase]['errors']} errors: {answers[phase]['error']}", file=sys.stderr)
-            # Nobody's writing back may fall into the next phase.
+            # Dirty pages are written now, so that writing them does not slow the next phase.
             subprocess.run(["sync"], check=False)
     peaks = [answer["peak_mib"] for answer in answers.values() if "peak_mib" in answer]
     answers["all phases"] = {"peak_mib": max(peaks, default=0.0)}
@@ -107,8 +107,8 @@ def table(results, phases):
         f"{name} {figure(results, name, 'all phases', 'peak_mib'):.0f}" for name in results))
 
 
-def judge(results):
-    """Prints each bar; how many are missed."""
+def print_bars(results):
+    """Prints each bar; returns how many are missed."""
     missed = 0
     print("\nBars (medians)")
     for phase, part, peer, factor, more in BARS:
@@ -140,7 +140,7 @@ def main():
     servers = ["amphora", *installed(peers)]
     results = {name: [] for name in servers}
     for round_number in range(options.rounds):
-        # In turn, and each time another first, so that a drift of the machine hits all.
+        # In turn, each time with another server first, so that a drift of the machine affects all.
         turn = round_number % len(servers)
         for name in servers[turn:] + servers[:turn]:
             print(f"round {round_number + 1}: {name}", file=sys.stderr, flush=True)
@@ -148,7 +148,7 @@ def main():
     for name in servers[1:]:
         print(f"{name}: on disk when a PUT is acknowledged: {PEERS[name][1]}")
     table(results, [phase for phase, _, _ in PHASES if any(phase in answers for answers in results["amphora"])])
-    return 1 if judge(results) else 0
+    return 1 if print_bars(results) else 0
 
 
 if __name__ == "__main__":

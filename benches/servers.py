@@ -1,4 +1,4 @@
-"""The servers of a benchmark: each starts on an empty folder of its own and is stopped by its process id."""
+"""The servers of a benchmark: each starts on an empty folder and is stopped by its process id."""
 
 import json
 import os
@@ -16,14 +16,14 @@ KEY, SECRET = "GK31c2f218a2e44f485b94239e", "b892c0665f0ada8a4755dae98baa3b13359
 
 
 def build(*command, cwd=ROOT):
-    """Runs a build whose output matters only if it fails."""
+    """Runs a build, and shows its output only if it fails."""
     done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}")
 
 
 def amphora_binary(given=None):
-    """The server to measure: one given, or a release build."""
+    """The server to measure: the given binary, or a release build."""
     if given:
         return pathlib.Path(given).resolve()
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
@@ -46,7 +46,7 @@ def free_port():
 def amphora(data, port, binary):
     env = {"AMPHORA_ROOT_ACCESS_KEY_ID": KEY, "AMPHORA_ROOT_SECRET_ACCESS_KEY": SECRET}
     listen = ["--s3-listen", f"127.0.0.1:{port}", "--http-listen", "127.0.0.1:0"]
-    # Requests are logged as the peers log them: not at all.
+    # No request log, as the peers have none.
     return [binary, "serve", "--data-dir", data, "--log-level", "warn", *listen], env
 
 
@@ -95,7 +95,7 @@ PEERS = {
 
 
 def installed(names):
-    """Those of the peers that `benches/peers.sh` has installed."""
+    """The peers that `benches/peers.sh` has installed."""
     return [name for name in names if os.access(TOOLS / "bin" / name, os.X_OK)]
 
 
@@ -141,7 +141,7 @@ class Server:
         shutil.rmtree(self.data, ignore_errors=True)
 
     def run(self, operation, **options):
-        """One run of the load generator; its answer."""
+        """Runs the load generator; returns its result."""
         words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
         base = ["--endpoint", f"127.0.0.1:{self.port}", "--key", KEY, "--secret", SECRET, "--pid", self.process.pid]
         command = [self.load, operation, *base, *words]

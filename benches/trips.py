@@ -33,7 +33,7 @@ def git_status(where):
 
 def clone(where):
     mount_work.git("clone", "-q", "--no-hardlinks", scratch() / f"input-{FILES}" / "tree.git", where / "clone")
-    # git reads files again that changed in the second in which it wrote its index: this writes a younger one.
+    # git reads files again that changed in the second in which it wrote its index, so a newer index is written.
     time.sleep(1.5)
     git_status(where)
 
@@ -59,7 +59,7 @@ def stat_all(where):
 
 
 def fio(where, **options):
-    # All writes lie within files that are there.
+    # All writes are within existing files.
     common = dict(name="job", directory=where, thread=1, ioengine="psync", fallocate="none", invalidate=0, overwrite=1, randseed=11)
     run("fio", *(f"--{name}={value}" for name, value in (common | options).items()), cwd=where)
 
@@ -72,7 +72,7 @@ def one_writer(where):
     fio(where, rw="randwrite", bs="4k", size="64M", filename_format="one")
 
 
-# Step: what is there before, whether the caches are emptied, what is measured.
+# Step: its preparation, whether the kernel's caches are emptied, and the measured work.
 STEPS = {
     "git status, cold": (clone, True, git_status),
     "stat all, cold": (small_files, True, stat_all),
@@ -83,7 +83,7 @@ STEPS = {
 
 
 class Watched:
-    """What the server of a mount has done so far."""
+    """The counters of a mount's server so far."""
 
     def __init__(self, mount):
         told = mount.command("--output", "json", "mount", "stats", str(mount.path))
@@ -94,19 +94,19 @@ class Watched:
         self.switches = dict(switches(mount.process.pid))
 
     def since(self, before):
-        """Each kind of request with its count and mean time, processor time and switches of threads."""
+        """The count and mean time of each kind of request, the processor time, and the thread switches."""
         kinds = {}
         for kind, (count, total) in self.requests.items():
             count_before, total_before = before.requests.get(kind, (0, 0))
             if count > count_before:
                 kinds[kind] = (count - count_before, (total - total_before) / 1e3 / (count - count_before))
-        # Threads come and go.
+        # A thread may end meanwhile.
         switched = sum(count - before.switches.get(task, 0) for task, count in self.switches.items())
         return kinds, self.cpu_seconds - before.cpu_seconds, switched
 
 
 def switches(pid):
-    """The threads of a process, and how often each gave its processor up."""
+    """The threads of a process, with the number of voluntary context switches of each."""
     for task in os.listdir(f"/proc/{pid}/task"):
         with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/task/{task}/status") as status:
             yield task, int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", status.read(), re.MULTILINE)[1])

@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let fields = secrets.values().flat_map(|(_, fields)| fields).map(|field| field.full_name().to_owned());
     fs::write(out_dir.join("secret_fields.rs"), format!("&{:?}", fields.collect::<Vec<_>>()))?;
 
-    // The comments are needed as documentation in the generated code only.
+    // Comments serve only as documentation of the generated code.
     compiler.include_source_info(true);
     tonic_prost_build::configure()
         .skip_debug(secrets.keys().map(|message| format!(".{message}")))
@@ -140,7 +140,7 @@ fn write_debug_impl(code: &mut String, message: &MessageDescriptor, secrets: &[F
     writeln!(code, "            .finish()\n    }}\n}}")
 }
 
-/// Names that prost would spell otherwise than this do not compile, so none goes wrong.
+/// A name that prost spells differently does not compile, so a mistake here is noticed.
 fn rust_path(message: &MessageDescriptor) -> String {
     let package = message.package_name();
     let (_, _, mut path) =

@@ -28,7 +28,7 @@ TOOLS=$PWD/.test-tools
 LOG=$TOOLS/setup.log
 MISSING=()
 
-# command:package. Looked up in sbin too, where mkfs lives and a plain user's PATH does not reach.
+# command:package. Commands are looked up in sbin too, where mkfs is and which a plain user's PATH lacks.
 PACKAGES=(sqlite3:sqlite3 git:git mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs strace:strace setfattr:attr setfacl:acl
   openssl:openssl xfs_io:xfsprogs mount:mount prlimit:util-linux cc:gcc node:nodejs npm:npm rsync:rsync /usr/bin/rclone:rclone
   /usr/bin/s3cmd:s3cmd /usr/bin/aws:awscli /usr/bin/restic:restic s3fs:s3fs db_bench:rocksdb-tools fio:fio
@@ -43,16 +43,16 @@ missing_packages() {
   for entry in "${PACKAGES[@]}"; do
     has "${entry%%:*}" || echo "${entry##*:}"
   done
-  # Its programs are not in PATH.
+  # PostgreSQL's programs are not in PATH.
   compgen -G '/usr/lib/postgresql/*/bin/pg_amcheck' >/dev/null || echo postgresql
-  # The interpreter is there on most machines; the module that fills a venv is a package of its own on Debian.
+  # Most machines have the interpreter; on Debian the module that fills a venv is a separate package.
   [ -e "$(marker "python-$PYTHON_TOOLS")" ] || python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 }
 
 install_packages() {
   [ "$(id -u)" = 0 ] && has apt-get || { echo "packages need root and apt-get: $*"; return 1; }
   export DEBIAN_FRONTEND=noninteractive
-  # The tests make clusters of their own; nobody here wants one that is started with the machine.
+  # The tests create their own clusters, so the package must not create one that starts with the machine.
   [ -e /etc/postgresql-common ] || { mkdir -p /etc/postgresql-common &&
     echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf; }
   local bounded=(-o Acquire::http::Timeout=20 -o Acquire::Retries=1 -o DPkg::Lock::Timeout=120)
@@ -70,7 +70,7 @@ install_grpcio() {
   timeout 300 "$TOOLS/venv/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 "grpcio==$GRPCIO"
 }
 
-# In a venv of its own: they bring hundreds of megabytes, and pin what they use. The mark inside is written last.
+# In a separate venv: they take hundreds of megabytes and pin their dependencies. The marker inside is written last.
 install_lake() {
   rm -rf "$TOOLS/lake" && python3 -m venv "$TOOLS/lake" &&
     timeout 600 "$TOOLS/lake/bin/pip" install --disable-pip-version-check --timeout 20 --retries 1 \
@@ -90,7 +90,7 @@ install_go_programs() {
     (cd tests/go/registry && GOBIN=$TOOLS/bin timeout 600 go install tool)
 }
 
-# Beside the tree and not in it: what npm makes of tests/js/package-lock.json.
+# Outside of the source tree: the packages that npm installs from tests/js/package-lock.json.
 install_node_modules() {
   rm -rf "$TOOLS/js" && mkdir -p "$TOOLS/js" && cp tests/js/package.json tests/js/package-lock.json "$TOOLS/js/" &&
     (cd "$TOOLS/js" && timeout 300 npm ci --ignore-scripts --no-audit --no-fund)
@@ -103,10 +103,10 @@ install_hadoop() {
     touch "$TOOLS/hadoop/done"
 }
 
-# What stands in for the version of our own programs: a change of a source is a new one.
+# The version of our own programs: a hash of their sources.
 digest() { find "$@" -type f -print0 | sort -z | xargs -0 cat | sha256sum | cut -c1-12; }
 
-# One program out of a Debian package, whose other one is a server that nobody here wants installed.
+# One program out of a Debian package, which would also install a server that the tests do not need.
 install_promtool() {
   local dir bounded=(-o Acquire::http::Timeout=20 -o Acquire::Retries=1)
   dir=$(mktemp -d) || return
@@ -145,7 +145,7 @@ packages() {
   if [ "$CHECK" = no ]; then
     echo "setup: installing Debian packages: ${wanted[*]}"
     { echo "== packages"; install_packages "${wanted[@]}"; } >>"$LOG" 2>&1
-    # Asked again rather than trusting the exit status: apt may install some and not others.
+    # Checked again, since apt may have installed some packages and not others.
     mapfile -t wanted < <(missing_packages)
   fi
   MISSING+=("${wanted[@]}")
@@ -159,7 +159,7 @@ esac
 
 if [ "$CHECK" = no ]; then
   mkdir -p "$TOOLS/.installed" "$TOOLS/bin" || exit 1
-  # Two runs at once would fill the same folders.
+  # A lock, since two runs at once would write into the same folders.
   exec 9>"$TOOLS/.lock" && flock 9
   : >"$LOG"
 fi

@@ -133,9 +133,9 @@ mod tests {
         assert_eq!((again.last("first", id), again.last("second", other), again.newest()), (Some(at), None, Some(at)));
         runtime.block_on(store.delete_bucket(&first, Deletion::Force)).expect("deleted");
         let (id, _) = make("first");
-        assert_eq!(again.last("first", id), None, "it is another bucket");
+        assert_eq!(again.last("first", id), None, "a later bucket of the same name has no backup");
         again.succeeded(&store, "second", at);
-        assert_eq!(again.lock().len(), 1, "what is gone is not kept");
+        assert_eq!(again.lock().len(), 1, "only existing buckets are recorded");
         std::fs::write(dir.path().join(FILE), "nonsense").expect("written");
         assert_eq!(Backups::open(dir.path()).newest(), None);
     }

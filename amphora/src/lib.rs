@@ -4,7 +4,7 @@
 //! - `admin` is the service behind the command line; S3, COSI and CSI are crates of their own.
 //! - `audit` writes a line for each requested change; `metrics` has the values of `/metrics`.
 //! - `holder` runs the fd holder, and finds or starts one for a server.
-//! - `process` is what this process is to others: its environment, the sockets it passes on, the next program.
+//! - `process` is the interface to other processes: the environment, systemd, and upgrades.
 //! - `mounts` connects CSI, the admin service and FUSE, which do not know each other.
 
 mod admin;

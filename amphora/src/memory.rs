@@ -98,7 +98,7 @@ pub(crate) async fn give_back_when_calm() {
         }
         let bytes = before.saturating_sub(resident_bytes());
         trims.gave_back(cpu, bytes);
-        tracing::debug!(bytes, "free memory was given back to the system");
+        tracing::debug!(bytes, "free memory was returned to the system");
     }
 }
 
@@ -141,12 +141,12 @@ mod tests {
     fn a_process_is_trimmed_when_it_turns_calm_after_work() {
         let at = Duration::from_millis;
         let mut trims = Trims::new();
-        assert!(!trims.is_due(at(50), LARGE), "it did nothing yet");
-        assert!(!trims.is_due(at(3_000), LARGE), "it is busy");
-        assert!(!trims.is_due(at(3_010), 30 << 20), "it holds little");
+        assert!(!trims.is_due(at(50), LARGE), "the process has done nothing yet");
+        assert!(!trims.is_due(at(3_000), LARGE), "the process is busy");
+        assert!(!trims.is_due(at(3_010), 30 << 20), "the process holds little memory");
         assert!(trims.is_due(at(3_020), LARGE));
         trims.gave_back(at(3_020), 200 << 20);
-        assert!(!trims.is_due(at(3_030), LARGE), "nothing was done since");
+        assert!(!trims.is_due(at(3_030), LARGE), "the process has done nothing since the last trim");
         assert!(trims.is_due(at(3_200), LARGE));
     }
 

@@ -1,4 +1,4 @@
-//! Standard error for the log: if its reader stops reading, the server goes on.
+//! Standard error for the log: if its reader stops reading, the server continues and drops lines.
 //!
 //! - A line is written if there is room for it. Otherwise it waits for [`PATIENCE`] and is then dropped, and so are the
 //!   following lines until there is room again. The next line is preceded by the number of dropped ones.

@@ -1,16 +1,16 @@
-//! The corpora of the fuzz targets (`fuzz/corpus/`), run as ordinary tests of the crates whose code they reach.
+//! Runs the corpora of the fuzz targets (`fuzz/corpus/`) as ordinary tests of the crates that the targets test.
 
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-/// A corpus of fewer files lost some.
+/// The smallest number of files of a corpus: fewer means that some were lost.
 const FILES_MIN: usize = 12;
 
-/// Feeds a target every file of its corpus.
+/// Runs a target on every file of its corpus.
 ///
 /// # Panics
-/// The target does, or its corpus is missing or hardly there.
+/// If the target panics, or its corpus is missing or has too few files.
 pub fn run(target: &str, feed: impl Fn(&[u8])) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let files = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -19,6 +19,6 @@ pub fn run(target: &str, feed: impl Fn(&[u8])) {
     for file in files {
         let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let kept = catch_unwind(AssertUnwindSafe(|| feed(&bytes)));
-        assert!(kept.is_ok(), "{} breaks a promise: see above", file.display());
+        assert!(kept.is_ok(), "the target fails on {}: its panic is above", file.display());
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! - The account is named after the access, so a repeated grant finds it and returns the same key: the sidecar never
 //!   overwrites the Secret it wrote first.
-//! - An account that this driver did not create is neither handed out nor deleted, whatever its name.
+//! - An account that this driver did not create is neither used for an access nor deleted, even if its name matches.
 //! - The mode of the last grant counts: a repeated grant with another mode changes it.
 //! - An account has a grant for one bucket only. A second bucket under the same access name is refused; otherwise the
 //!   key handed out for the first would open the second.
@@ -46,7 +46,7 @@ impl Driver {
             Err(error) => Err(error),
         };
         if let (Err(_), Outcome::Made) = (&made, outcome) {
-            // The failure above is reported; a leftover account without a grant opens nothing.
+            // The failure above is reported; a leftover account without a grant has no access.
             let _ = self.store.delete_account(account).await;
         }
         made

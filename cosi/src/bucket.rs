@@ -1,6 +1,7 @@
 //! Creating and deleting buckets.
 //!
-//! - An existing bucket is the requested one if it was created with the same parameters, whatever its current quota.
+//! - An existing bucket is the requested one if it was created with the same parameters, even if its quota was changed
+//!   since.
 //! - Deletion removes a bucket that this driver created with all its content, as a `deletionPolicy` of `Delete` asks;
 //!   its snapshots stay. A bucket that is mounted or published to a node is not deleted.
 //! - The accounts that this driver created for the bucket are deleted in the same transaction, so a refused deletion

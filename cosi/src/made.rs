@@ -51,7 +51,10 @@ mod tests {
         for name in ["cosi-alice", "cosi-ba-1", "ba-0a1b2c3d-1111-2222-3333-444455556666", OWNER] {
             assert!(!is_access(&account(name, Creator::Unrecorded)), "{name}");
         }
-        assert!(!is_access(&account(uid, Creator::Administrator)), "made by hand under such a name");
-        assert!(!is_access(&account(OWNER, Creator::Cosi)), "the account that owns the buckets is none of them");
+        assert!(!is_access(&account(uid, Creator::Administrator)), "an administrator created it under such a name");
+        assert!(
+            !is_access(&account(OWNER, Creator::Cosi)),
+            "the account that owns the buckets is not one of an access"
+        );
     }
 }

@@ -86,8 +86,8 @@ mod tests {
         let rate = CreationRate::new(DELAY);
         rate.note(&name("one"));
         assert!(waited(&rate, "one").await >= DELAY);
-        assert!(waited(&rate, "one").await < DELAY, "it is old enough now");
-        assert!(waited(&rate, "older").await < DELAY, "it was made before");
+        assert!(waited(&rate, "one").await < DELAY, "the bucket is old enough now");
+        assert!(waited(&rate, "older").await < DELAY, "the bucket was created earlier");
     }
 
     #[tokio::test]

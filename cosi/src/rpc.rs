@@ -37,6 +37,6 @@ pub(crate) async fn read<T: Send + 'static>(
     read: impl FnOnce(&Store) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let store = store.clone();
-    let broken = |_| objstore::Error::Indeterminate { why: "a read of the store broke off; see the log".into() };
+    let broken = |_| objstore::Error::Indeterminate { why: "a read of the store failed; see the log".into() };
     tokio::task::spawn_blocking(move || read(&store)).await.map_err(broken)?
 }

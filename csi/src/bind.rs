@@ -59,7 +59,7 @@ impl Binder for Kernel {
         let root = format!("/proc/self/fd/{}", bind.as_raw_fd());
         let restricted = self.restrict(&root, place.path(), flags);
         if restricted.is_err() {
-            // The first failure is the one to report.
+            // The first failure is reported, not one of undoing it.
             let _ = unmount(root.as_str(), UnmountFlags::DETACH);
         }
         restricted
@@ -183,7 +183,7 @@ mod tests {
         let (going, begin, mut made) = (AtomicBool::new(true), std::time::Instant::now(), 0);
         std::thread::scope(|threads| {
             threads.spawn(|| {
-                // Also after a panic of the mounting thread. A mount point itself is not renamed.
+                // The swapping ends also after a panic of the mounting thread. A mount point itself cannot be renamed.
                 while going.load(Ordering::Relaxed) && begin.elapsed().as_secs() < 60 {
                     let _ = renameat_with(CWD, &target, CWD, &link, RenameFlags::EXCHANGE);
                 }

@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn a_volume_is_compatible_within_the_bounds() {
         assert!(range(0, 0).unwrap().admits(None));
-        assert!(range(10, 0).unwrap().admits(None), "no quota is room enough");
+        assert!(range(10, 0).unwrap().admits(None), "without a quota any size fits");
         assert!(range(10, 20).unwrap().admits(Some(10)) && range(10, 20).unwrap().admits(Some(20)));
         assert!(!range(10, 20).unwrap().admits(Some(9)) && !range(10, 20).unwrap().admits(Some(21)));
         assert!(!range(0, 20).unwrap().admits(None));

@@ -21,7 +21,7 @@ pub fn secret(bytes: &[u8]) {
     match secret::parse(&entries.filter(|_| !text.starts_with('{')).unwrap_or_else(whole)) {
         Ok(None) => {}
         Ok(Some(key)) => {
-            assert!(!key.id.is_empty() && !key.secret.reveal().is_empty(), "half a key");
+            assert!(!key.id.is_empty() && !key.secret.reveal().is_empty(), "an incomplete key");
             assert_eq!(format!("{:?}", key.secret), "Secret(…)");
         }
         Err(Error::NoKey | Error::NotS3 | Error::Half { .. } | Error::NotBucketInfo { .. }) => {}

@@ -28,7 +28,7 @@ impl MountFlags {
         for (place, option) in given.iter().flat_map(|list| list.split(',')).enumerate() {
             if !flags.take(option) {
                 return Err(Status::invalid_argument(format!(
-                    "mount option number {} is not known or has no valid value: use ro, rw, uid=NUMBER, gid=NUMBER, \
+                    "mount option number {} is unknown or its value is not valid: use ro, rw, uid=NUMBER, gid=NUMBER, \
                      umask=OCTAL, prefix=FOLDER, exec, noexec, suid, nosuid, dev, nodev, atime, relatime or noatime",
                     place + 1
                 )));

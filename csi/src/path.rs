@@ -45,7 +45,7 @@ pub(crate) fn check_staging_dir(path: &Path) -> Result<(), Status> {
         Ok(found) if !found.is_dir() => refuse("is not a folder; the caller has to make one".into()),
         Ok(_) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => refuse("does not exist; the caller has to make it".into()),
-        Err(error) => refuse(format!("cannot be looked at: {error}")),
+        Err(error) => refuse(format!("cannot be accessed: {error}")),
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn make_target_dir(path: &Path) -> Result<bool, Status> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(path) {
             Ok(found) if found.is_dir() => check_empty(path).map(|()| false),
             Ok(_) => refuse("exists and is not a folder; remove it".into()),
-            Err(error) => refuse(format!("cannot be looked at: {error}")),
+            Err(error) => refuse(format!("cannot be accessed: {error}")),
         },
         Err(error) if error.kind() == ErrorKind::NotFound => refuse("has no parent; the caller has to make it".into()),
         Err(error) => refuse(format!("cannot be made: {error}")),
@@ -70,8 +70,8 @@ fn check_empty(path: &Path) -> Result<(), Status> {
     let refuse = |why: String| Err(Status::failed_precondition(format!("target_path \"{}\" {why}", path.display())));
     match fs::read_dir(path).map(|mut entries| entries.next().is_none()) {
         Ok(true) => Ok(()),
-        Ok(false) => refuse("is not empty; move away what it holds".into()),
-        Err(error) => refuse(format!("cannot be looked at: {error}")),
+        Ok(false) => refuse("is not empty; move its content to another folder".into()),
+        Err(error) => refuse(format!("cannot be accessed: {error}")),
     }
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn remove_target_dir(path: &Path) -> Result<(), Status> {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
         Err(error) if error.kind() == ErrorKind::DirectoryNotEmpty => Err(Status::failed_precondition(format!(
-            "target_path \"{}\" holds files beside the volume, which are not deleted; move them away",
+            "target_path \"{}\" contains files that are not the volume's and are not deleted; move them to another folder",
             path.display()
         ))),
         Err(error) => {

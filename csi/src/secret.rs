@@ -26,12 +26,12 @@ pub struct AccessKey {
 pub enum Error {
     /// No known entry is present.
     #[error(
-        "the secret holds no S3 key: give it the entries accessKeyId and secretAccessKey, or use the Secret of a COSI \
+        "the secret has no S3 key: give it the entries accessKeyId and secretAccessKey, or use the Secret of a COSI \
          BucketAccess"
     )]
     NoKey,
     /// One half of the key is missing or empty.
-    #[error("the secret holds only half a key: the entry {missing} is missing or empty")]
+    #[error("the secret has an incomplete S3 key: the entry {missing} is missing or empty")]
     Half {
         /// The other entry.
         missing: &'static str,
@@ -45,7 +45,7 @@ pub enum Error {
         column: usize,
     },
     /// The entry `BucketInfo` is for another protocol.
-    #[error("the entry BucketInfo of the secret holds no S3 key; the BucketAccess has to ask for the protocol S3")]
+    #[error("the entry BucketInfo of the secret has no S3 key; the BucketAccess has to request the protocol S3")]
     NotS3,
 }
 

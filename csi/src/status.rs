@@ -4,7 +4,7 @@ use objstore::{Error, Noun};
 use tonic::Status;
 
 /// The gRPC status for an error of the store.
-#[expect(clippy::needless_pass_by_value, reason = "it stands in `map_err` at every call of the store")]
+#[expect(clippy::needless_pass_by_value, reason = "used in `map_err` at every call of the store")]
 pub(crate) fn of(error: Error) -> Status {
     rpc::status::of(&error)
 }

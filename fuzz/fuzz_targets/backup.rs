@@ -1,4 +1,4 @@
-//! Folders of backups that no store made.
+//! Fuzzes reading a backup repository with arbitrary files.
 #![no_main]
 
 use std::sync::OnceLock;

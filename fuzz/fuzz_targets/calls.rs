@@ -1,4 +1,4 @@
-//! Calls of the CSI controller.
+//! Fuzzes the requests of the CSI controller service.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! Names, paths and mount options as sidecars hand them on.
+//! Fuzzes the names, paths and mount options that CSI sidecars pass on.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| csi::fuzzed::names(bytes));

@@ -1,4 +1,4 @@
-//! Bucket policies.
+//! Fuzzes bucket policies.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| s3::fuzzed::policy(bytes));

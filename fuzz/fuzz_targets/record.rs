@@ -1,4 +1,4 @@
-//! Values of records, of every family.
+//! Fuzzes the values of all kinds of metadata records.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| objstore::fuzzed::record(bytes));

@@ -1,4 +1,4 @@
-//! Secrets of Kubernetes.
+//! Fuzzes Kubernetes Secrets with an access key.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| csi::fuzzed::secret(bytes));

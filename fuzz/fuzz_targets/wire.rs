@@ -1,4 +1,4 @@
-//! Whole requests to an endpoint that lets everybody in: XML bodies, queries and frames as operations take them.
+//! Fuzzes whole requests to an endpoint without access control: XML bodies, queries and chunks.
 #![no_main]
 
 use std::sync::OnceLock;

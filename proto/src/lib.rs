@@ -11,7 +11,7 @@ mod secrets;
 /// The Container Storage Interface.
 pub mod csi {
     /// Package `csi.v1`, as of CSI v1.12.0.
-    #[expect(missing_docs, clippy::allow_attributes, reason = "generated; what is obvious carries no comment")]
+    #[expect(missing_docs, clippy::allow_attributes, reason = "generated code; obvious fields have no comment")]
     pub mod v1 {
         tonic::include_proto!("csi.v1");
     }
@@ -20,13 +20,13 @@ pub mod csi {
 /// The Container Object Storage Interface.
 pub mod cosi {
     /// Package `cosi.v1alpha1`.
-    #[expect(missing_docs, clippy::allow_attributes, reason = "generated; what is obvious carries no comment")]
+    #[expect(missing_docs, clippy::allow_attributes, reason = "generated code; obvious fields have no comment")]
     pub mod v1alpha1 {
         tonic::include_proto!("cosi.v1alpha1");
     }
 
     /// Package `sigs.k8s.io.cosi.v1alpha2`.
-    #[expect(missing_docs, clippy::allow_attributes, reason = "generated; what is obvious carries no comment")]
+    #[expect(missing_docs, clippy::allow_attributes, reason = "generated code; obvious fields have no comment")]
     pub mod v1alpha2 {
         tonic::include_proto!("sigs.k8s.io.cosi.v1alpha2");
     }

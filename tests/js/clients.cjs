@@ -1,7 +1,7 @@
 // aws-sdk-js v3 with its default checksums against one server.
 //
-// Where the server is and its root key come from AMPHORA_S3 and AMPHORA_KEY_ROOT (`id:secret`). Nothing is retried: a
-// request that fails once is a finding. Every check runs, also after one failed.
+// The environment has the server's address, AMPHORA_S3, and its root key, AMPHORA_KEY_ROOT (`id:secret`). No request is
+// retried: one that fails once is a finding. All checks run, also after one has failed.
 "use strict";
 
 const assert = require("node:assert/strict");

@@ -1,4 +1,4 @@
-"""Server access logging as boto3 sees it: set, told, and delivered."""
+"""Server access logging through boto3: setting it, reading the setting, and the delivered lines."""
 
 import re
 import time
@@ -12,7 +12,7 @@ LINE = re.compile(
 
 
 def delivered(s3, bucket, prefix, wanted):
-    """The fields of all lines, once one has the operation."""
+    """The fields of all delivered lines, once one of them is of the operation."""
     for _ in range(100):
         texts = [s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode() for key in all_keys(s3, bucket, prefix)]
         lines = [LINE.match(line) for text in texts for line in text.splitlines()]
@@ -32,7 +32,7 @@ def requests_are_logged_into_a_bucket(s3, bucket):
     partition = {"PartitionedPrefix": {"PartitionDateSource": "EventTime"}}
     enabled = {"TargetBucket": target, "TargetPrefix": "logs/", "TargetObjectKeyFormat": partition}
     s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={"LoggingEnabled": enabled})
-    equal(s3.get_bucket_logging(Bucket=bucket)["LoggingEnabled"], enabled, "told")
+    equal(s3.get_bucket_logging(Bucket=bucket)["LoggingEnabled"], enabled, "the answer")
     s3.put_object(Bucket=bucket, Key="a b", Body=b"content")
     lines = delivered(s3, target, "logs/", "REST.PUT.OBJECT")
     put = next(fields for fields in lines if fields[6] == "REST.PUT.OBJECT")

@@ -1,4 +1,4 @@
-"""Buckets, access and refusals as boto3 sees them. Keys of accounts with each grant come from the environment."""
+"""Buckets, access and refusals through boto3. The environment has a key of an account with each grant."""
 
 import datetime
 import pathlib
@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from checks import MIB, all_keys, check, client, client_of, content, equal, refused, run
 
-# Every bucket and object operation that is not offered, with what it needs to be sent.
+# Every unsupported bucket and object operation, with the arguments that boto3 requires.
 NOT_OFFERED = {
     "put_bucket_request_payment": {"RequestPaymentConfiguration": {"Payer": "Requester"}},
     "put_bucket_accelerate_configuration": {"AccelerateConfiguration": {"Status": "Enabled"}},
@@ -26,11 +26,11 @@ NOT_OFFERED = {
 
 
 @check
-def buckets_come_and_go(s3, bucket):
+def buckets_are_created_and_deleted(s3, bucket):
     name = f"{bucket}-x"
     refused("404", 404, s3.head_bucket, Bucket=name)
     s3.create_bucket(Bucket=name)
-    s3.create_bucket(Bucket=name)  # One's own bucket, in us-east-1.
+    s3.create_bucket(Bucket=name)  # In us-east-1, creating one's own bucket again succeeds.
     head = s3.head_bucket(Bucket=name)
     equal(head["BucketRegion"], "us-east-1", "region")
     equal(s3.get_bucket_location(Bucket=name)["LocationConstraint"], None, "location")
@@ -74,7 +74,7 @@ def refusals_carry_the_code_of_s3(s3, bucket):
 
 
 @check
-def keys_that_are_not_known_are_refused(s3, bucket):
+def unknown_keys_are_refused(s3, bucket):
     refused("InvalidAccessKeyId", 403, client("STALE").list_buckets)
     refused("InvalidAccessKeyId", 403, client_of("AKIAFOREIGN", "secret-of-nobody").list_buckets)
     root = s3.meta.client if hasattr(s3.meta, "client") else s3
@@ -83,7 +83,7 @@ def keys_that_are_not_known_are_refused(s3, bucket):
 
 
 @check
-def what_is_not_offered_names_itself(s3, bucket):
+def unsupported_features_are_refused_by_name(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"x")
     for method, arguments in NOT_OFFERED.items():
         message = refused("NotImplemented", 501, getattr(s3, method), Bucket=bucket, **arguments)
@@ -94,8 +94,8 @@ def what_is_not_offered_names_itself(s3, bucket):
 
 
 @check
-def what_is_not_set_is_told_as_aws_tells_it(s3, bucket):
-    def told(method, **arguments):
+def unset_settings_are_answered_as_by_aws(s3, bucket):
+    def answer_of(method, **arguments):
         answer = getattr(s3, method)(Bucket=bucket, **arguments)
         return {name: value for name, value in answer.items() if name != "ResponseMetadata"}
 
@@ -107,12 +107,12 @@ def what_is_not_set_is_told_as_aws_tells_it(s3, bucket):
     for method, code in absent.items():
         refused(code, 404, getattr(s3, method), Bucket=bucket)
     for method in ["get_bucket_logging", "get_bucket_notification_configuration", "get_bucket_accelerate_configuration"]:
-        equal(told(method), {}, method)
+        equal(answer_of(method), {}, method)
     for kind in ["analytics", "intelligent_tiering", "inventory", "metrics"]:
-        equal(told(f"list_bucket_{kind}_configurations"), {"IsTruncated": False}, kind)
+        equal(answer_of(f"list_bucket_{kind}_configurations"), {"IsTruncated": False}, kind)
         refused("NoSuchConfiguration", 404, getattr(s3, f"get_bucket_{kind}_configuration"), Bucket=bucket, Id="one")
         getattr(s3, f"delete_bucket_{kind}_configuration")(Bucket=bucket, Id="one")
-    equal(told("get_bucket_request_payment"), {"Payer": "BucketOwner"}, "payer")
+    equal(answer_of("get_bucket_request_payment"), {"Payer": "BucketOwner"}, "payer")
     for method in ["delete_bucket_encryption", "delete_bucket_replication", "delete_bucket_website"]:
         equal(getattr(s3, method)(Bucket=bucket)["ResponseMetadata"]["HTTPStatusCode"], 204, method)
     s3.put_bucket_request_payment(Bucket=bucket, RequestPaymentConfiguration={"Payer": "BucketOwner"})
@@ -122,7 +122,7 @@ def what_is_not_set_is_told_as_aws_tells_it(s3, bucket):
 
 
 @check
-def every_operation_that_botocore_knows_stands_in_the_table(s3, bucket):
+def every_operation_of_botocore_is_in_the_table(s3, bucket):
     page = pathlib.Path(__file__).parents[2] / "docs" / "s3.md"
     table = page.read_text().split("## Every operation")[1]
     rows = {line.split(" | ")[0].removeprefix("| ") for line in table.splitlines() if line.startswith("| ")}
@@ -137,7 +137,7 @@ def presigned_urls_of_version_2_open_one_request(s3, bucket):
         named = {"Bucket": bucket, "Key": "a b+ü"}
         typed = {**named, "ContentType": "text/plain", "Metadata": {"a": "b"}}
         if style == "virtual" and "amazonaws" not in old.generate_presigned_url("get_object", Params=named):
-            continue  # The endpoint is an address, which has no hosts below it.
+            continue  # The endpoint is an IP address, below which there are no host names.
         put = old.generate_presigned_url("put_object", Params=typed, ExpiresIn=60)
         equal("AWSAccessKeyId=" in put, True, f"version 2: {put}")
         data = content(MIB)
@@ -161,7 +161,7 @@ def presigned_urls_of_version_2_open_one_request(s3, bucket):
 
 
 @check
-def presigned_urls_open_one_request(s3, bucket):
+def presigned_urls_allow_one_request(s3, bucket):
     put = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "a b+ü"}, ExpiresIn=60)
     data = content(MIB)
     equal(http("PUT", put, data)[0], 200, "status of the put")
@@ -174,11 +174,11 @@ def presigned_urls_open_one_request(s3, bucket):
     status, text = http("GET", put)
     equal((status, b"SignatureDoesNotMatch" in text), (403, True), f"another method: {text}")
     equal(s3.get_object(Bucket=bucket, Key="a b+ü")["Body"].read(), data, "content")
-    equal(http("GET", f"{s3.meta.endpoint_url}/{bucket}/a")[0], 403, "no signature at all")
+    equal(http("GET", f"{s3.meta.endpoint_url}/{bucket}/a")[0], 403, "a request without a signature")
 
 
 def http(method, url, data=None, headers=None):
-    """A plain request, without anything of the SDK."""
+    """Sends an HTTP request without the SDK."""
     request = urllib.request.Request(url, data=data, method=method, headers=headers or {})
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -200,7 +200,7 @@ def may(call, **arguments):
 
 @check
 def grants_are_honoured(s3, _):
-    bucket = "granted"  # Made and granted by the test that runs this.
+    bucket = "granted"  # Created, and granted to the accounts, by the test that runs this script.
     s3.put_object(Bucket=bucket, Key="seen", Body=b"x")
     for key, reads, writes in [("RO", True, False), ("RW", True, True), ("WO", False, True), ("NONE", False, False)]:
         theirs = client(key)

@@ -24,18 +24,18 @@ NOREPLACE, EXCHANGE, WHITEOUT = 1, 2, 4
 KEEP, PUNCH, COLLAPSE, ZERO, INSERT, UNSHARE = 1, 2, 8, 16, 32, 64
 OFD_GETLK, OFD_SETLK, OFD_SETLKW = 36, 37, 38
 LINKS_MAX = 65_000
-# Where Linux has two names.
+# Error numbers with two names on Linux.
 NAMES = {errno.EOPNOTSUPP: "EOPNOTSUPP", errno.EDEADLK: "EDEADLK", errno.EAGAIN: "EAGAIN"}
 CALLS = []
 
 
 def call(expected):
-    """A call, and its answer: a value, or the name of an error."""
+    """Makes a call and compares its result: a value, or the name of an error."""
     return lambda function: CALLS.append((function, expected))
 
 
-def told(function, *args, **named):
-    """What a call answered, or the name of its error."""
+def result_of(function, *args, **named):
+    """The result of a call, or the name of its error."""
     try:
         return function(*args, **named)
     except OSError as error:
@@ -62,19 +62,19 @@ def opened(name, flags=os.O_RDWR | os.O_CREAT):
 
 
 def rename(old, to, flags):
-    return told(libc, "renameat2", AT_FDCWD, old.encode(), AT_FDCWD, to.encode(), flags)
+    return result_of(libc, "renameat2", AT_FDCWD, old.encode(), AT_FDCWD, to.encode(), flags)
 
 
 def fallocate(fd, mode, offset, length):
-    return told(libc, "fallocate64", fd, mode, offset, length)
+    return result_of(libc, "fallocate64", fd, mode, offset, length)
 
 
 def lock(fd, command, kind, start=0, length=1):
-    return told(fcntl.fcntl, fd, command, struct.pack("hhqqi4x", kind, 0, start, length, 0))
+    return result_of(fcntl.fcntl, fd, command, struct.pack("hhqqi4x", kind, 0, start, length, 0))
 
 
 @call((0, 1, b"abc"))
-def a_file_without_a_name_gets_one():
+def an_unnamed_file_can_get_a_name():
     fd = os.open(".", O_TMPFILE | os.O_RDWR, 0o600)
     os.write(fd, b"abc")
     before = os.fstat(fd).st_nlink
@@ -83,9 +83,9 @@ def a_file_without_a_name_gets_one():
 
 
 @call("ENOENT")
-def a_file_without_a_name_that_is_exclusive_gets_none():
+def an_exclusive_unnamed_file_cannot_get_a_name():
     fd = os.open(".", O_TMPFILE | os.O_RDWR | os.O_EXCL, 0o600)
-    return told(libc, "linkat", AT_FDCWD, f"/proc/self/fd/{fd}".encode(), AT_FDCWD, b"named-2", 0x400)
+    return result_of(libc, "linkat", AT_FDCWD, f"/proc/self/fd/{fd}".encode(), AT_FDCWD, b"named-2", 0x400)
 
 
 @call((0, True, True, "ENOENT", "EINVAL", "EINVAL"))
@@ -106,7 +106,7 @@ def names_are_not_replaced_and_leave_a_whiteout():
 
 
 @call((0, 2 * MIB, 0, MIB, 0, MIB, "EOPNOTSUPP", "EOPNOTSUPP", "EOPNOTSUPP", "EINVAL", "EBADF"))
-def ranges_are_set_aside_punched_and_zeroed():
+def ranges_are_reserved_punched_and_zeroed():
     fd = opened(new("ranges", b"a" * MIB))
     answers = [fallocate(fd, 0, 0, 2 * MIB), os.fstat(fd).st_size]
     os.ftruncate(fd, MIB)
@@ -125,7 +125,7 @@ def holes_are_found():
     os.ftruncate(fd, 2 * MIB)
     looks = ((0, os.SEEK_HOLE), (70_000, os.SEEK_DATA), (MIB, os.SEEK_HOLE), (MIB + 65536, os.SEEK_DATA),
              (2 * MIB, os.SEEK_HOLE), (2 * MIB - 1, os.SEEK_HOLE))
-    return tuple(told(os.lseek, fd, at, what) for at, what in looks)
+    return tuple(result_of(os.lseek, fd, at, what) for at, what in looks)
 
 
 @call((3 * MIB, True, "EINVAL", "EBADF", 0))
@@ -136,12 +136,12 @@ def ranges_are_copied():
     while done := os.copy_file_range(source, to, 4 * MIB):
         copied += done
     same, end = opened("source"), opened("appended", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    return (copied, open("copied", "rb").read() == content, told(os.copy_file_range, same, same, 1000, 0, 500),
-            told(os.copy_file_range, source, end, 1000, 0), os.copy_file_range(source, to, 1000, 4 * MIB, 0))
+    return (copied, open("copied", "rb").read() == content, result_of(os.copy_file_range, same, same, 1000, 0, 500),
+            result_of(os.copy_file_range, source, end, 1000, 0), os.copy_file_range(source, to, 1000, 4 * MIB, 0))
 
 
 @call(("EAGAIN", True, (fcntl.F_WRLCK, 0, 0, 50, -1), True, "EINTR"))
-def locks_of_open_files_keep_others_out_and_waiting_for_one_ends_with_a_signal():
+def locks_of_open_files_exclude_others_and_a_signal_ends_the_wait():
     one, two = opened(new("locked")), opened("locked")
     lock(one, OFD_SETLK, fcntl.F_WRLCK, 0, 50)
     refused, beside = lock(two, OFD_SETLK, fcntl.F_WRLCK, 10), lock(two, OFD_SETLK, fcntl.F_WRLCK, 60)
@@ -157,11 +157,11 @@ def locks_of_open_files_keep_others_out_and_waiting_for_one_ends_with_a_signal()
         return lock(one, OFD_SETLKW, fcntl.F_WRLCK)
 
     signal.signal(signal.SIGALRM, interrupt)
-    return refused, isinstance(beside, bytes), holder, isinstance(waited, bytes), told(wait)
+    return refused, isinstance(beside, bytes), holder, isinstance(waited, bytes), result_of(wait)
 
 
 @call(1)
-def two_that_wait_for_each_other_are_told():
+def a_deadlock_of_locks_is_reported():
     fd = opened(new("deadly", b"12"))
     fcntl.lockf(fd, fcntl.LOCK_EX, 1, 0)
     ready, tell = os.pipe()
@@ -170,16 +170,16 @@ def two_that_wait_for_each_other_are_told():
         mine = opened("deadly")
         fcntl.lockf(mine, fcntl.LOCK_EX, 1, 1)
         os.write(tell, b"1")
-        os._exit(told(fcntl.lockf, mine, fcntl.LOCK_EX, 1, 0) == "EDEADLK")
+        os._exit(result_of(fcntl.lockf, mine, fcntl.LOCK_EX, 1, 0) == "EDEADLK")
     os.read(ready, 1)
     time.sleep(0.2)
-    answer = told(fcntl.lockf, fd, fcntl.LOCK_EX, 1, 1)
+    answer = result_of(fcntl.lockf, fd, fcntl.LOCK_EX, 1, 1)
     fcntl.lockf(fd, fcntl.LOCK_UN)
     return (answer == "EDEADLK") + os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 @call((1, b"BaZ", b"BC", b"Q", bytes(7), signal.SIGBUS))
-def mappings_are_of_the_file():
+def mappings_show_and_change_the_file():
     fd = opened(new("mapped", b"a" * 8192))
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
     lease = fcntl.fcntl(fd, fcntl.F_GETLEASE)
@@ -202,29 +202,29 @@ def mappings_are_of_the_file():
 
 
 @call(("ELOOP", True, "ELOOP", True, "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG"))
-def paths_have_their_limits():
+def paths_have_limits():
     new("link-0")
     for at in range(41):
         os.symlink(f"link-{at}", f"link-{at + 1}")
-    return (told(os.open, "link-1", os.O_RDONLY | os.O_NOFOLLOW), isinstance(told(os.stat, "link-40"), os.stat_result),
-            told(os.stat, "link-41"), isinstance(told(opened, "n" * 255), int), told(opened, "n" * 256),
-            told(os.stat, "./" * 2048), told(os.symlink, "x" * 4096, "long"))
+    return (result_of(os.open, "link-1", os.O_RDONLY | os.O_NOFOLLOW), isinstance(result_of(os.stat, "link-40"), os.stat_result),
+            result_of(os.stat, "link-41"), isinstance(result_of(opened, "n" * 255), int), result_of(opened, "n" * 256),
+            result_of(os.stat, "./" * 2048), result_of(os.symlink, "x" * 4096, "long"))
 
 
 @call((None, None, None, "EOPNOTSUPP", "EOPNOTSUPP", "EEXIST", "ENODATA", "ERANGE", "EPERM", None, ["trusted.a"]))
-def attributes_have_their_spaces():
+def attributes_have_namespaces():
     new("attributes"), os.symlink("a", "symbolic")
-    done = [told(os.setxattr, "attributes", name, b"value")
+    done = [result_of(os.setxattr, "attributes", name, b"value")
             for name in ("user.a", "trusted.a", "security.a", "system.a", "other.a")]
-    done += [told(os.setxattr, "attributes", "user.a", b"", os.XATTR_CREATE),
-             told(os.setxattr, "attributes", "user.b", b"", os.XATTR_REPLACE)]
-    done.append(told(libc, "getxattr", b"attributes", b"user.a", ctypes.create_string_buffer(2), 2))
-    done += [told(os.setxattr, "symbolic", name, b"v", follow_symlinks=False) for name in ("user.a", "trusted.a")]
+    done += [result_of(os.setxattr, "attributes", "user.a", b"", os.XATTR_CREATE),
+             result_of(os.setxattr, "attributes", "user.b", b"", os.XATTR_REPLACE)]
+    done.append(result_of(libc, "getxattr", b"attributes", b"user.a", ctypes.create_string_buffer(2), 2))
+    done += [result_of(os.setxattr, "symbolic", name, b"v", follow_symlinks=False) for name in ("user.a", "trusted.a")]
     return *done, os.listxattr("symbolic", follow_symlinks=False)
 
 
 @call((["FIFO", "LNK", "REG", "SOCK"], b"hi", b"q", "EACCES"))
-def special_files_are_what_they_are():
+def special_files_keep_their_type():
     os.mkdir("special")
     os.mkfifo("special/fifo"), os.symlink("a", "special/link"), new("special/regular")
     listening = socket.socket(socket.AF_UNIX)
@@ -238,7 +238,7 @@ def special_files_are_what_they_are():
     kinds = {stat.S_IFIFO: "FIFO", stat.S_IFLNK: "LNK", stat.S_IFREG: "REG", stat.S_IFSOCK: "SOCK"}
     found = [kinds[stat.S_IFMT(entry.stat(follow_symlinks=False).st_mode)] for entry in os.scandir("special")]
     os.mknod("null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
-    return sorted(found), listening.accept()[0].recv(2), os.read(reader, 1), told(os.open, "null", os.O_RDWR)
+    return sorted(found), listening.accept()[0].recv(2), os.read(reader, 1), result_of(os.open, "null", os.O_RDWR)
 
 
 @call((0, 0, ([], 0, "ENOENT")))
@@ -259,28 +259,28 @@ def a_directory_is_read_while_it_changes():
     gone = os.open("removed", os.O_RDONLY)
     os.rmdir("removed")
     return (len(seen) - len(set(seen)), len(stay - set(seen)),
-            (os.listdir(gone), os.fstat(gone).st_nlink, told(os.open, "f", os.O_CREAT | os.O_RDWR, dir_fd=gone)))
+            (os.listdir(gone), os.fstat(gone).st_nlink, result_of(os.open, "f", os.O_CREAT | os.O_RDWR, dir_fd=gone)))
 
 
 @call((0, b"zz345", "EISDIR", b"12345X", 3))
-def descriptors_do_as_they_are_told():
+def flags_of_descriptors_take_effect():
     fd = opened(new("data", b"12345"))
     written = [os.pwritev(fd, [b"zz"], 0, flags) for flags in (os.RWF_DSYNC, os.RWF_SYNC)]
     end = opened(new("end", b"12345"), os.O_RDWR | os.O_APPEND)
     os.pwrite(end, b"X", 0)
     direct = opened(new("direct", b"d" * 8192), os.O_RDWR | os.O_DIRECT)
-    return (libc("syncfs", fd) + sum(written) - 4, os.pread(fd, 9, 0), told(os.read, os.open(".", os.O_RDONLY), 1),
+    return (libc("syncfs", fd) + sum(written) - 4, os.pread(fd, 9, 0), result_of(os.read, os.open(".", os.O_RDONLY), 1),
             os.pread(end, 9, 0), os.pwrite(direct, b"odd", 5))
 
 
 @call(("EMLINK", LINKS_MAX) if FULL else None)
-def a_file_has_so_many_names():
+def a_file_has_a_maximum_of_names():
     if not FULL:
         return None
     new("named-often"), os.mkdir("names")
     for at in range(LINKS_MAX - 1):
         os.link("named-often", f"names/{at}")
-    return told(os.link, "named-often", "names/more"), os.stat("named-often").st_nlink
+    return result_of(os.link, "named-often", "names/more"), os.stat("named-often").st_nlink
 
 
 def main():

@@ -45,7 +45,7 @@ def client_of(key_id, secret, **config):
 
 
 def check(function):
-    """Marks a check. It is called with a client of the root key and a bucket of its own."""
+    """Marks a check. It is called with a client that has the root key, and with its own bucket."""
     _checks.append(function)
     return function
 
@@ -72,7 +72,7 @@ def shorten(value):
 
 
 def content(size, seed=0):
-    """Bytes that differ at every place where a block might be swapped or cut."""
+    """Bytes without repeated blocks, so that a swapped or missing block is noticed."""
     block = hashlib.sha256(str(seed).encode()).digest()
     out = bytearray()
     while len(out) < size:
@@ -99,7 +99,7 @@ def run():
         try:
             s3.create_bucket(Bucket=bucket)
             function(s3, bucket)
-        except Exception as error:  # noqa: BLE001: whatever it is, the next check runs
+        except Exception as error:  # noqa: BLE001: after any error the next check runs
             failures += 1
             print(f"FAIL {function.__name__}: {type(error).__name__}: {error}")
             traceback.print_exc()

@@ -16,7 +16,7 @@ def code_of(socket, method):
     with grpc.insecure_channel("unix:" + socket) as channel:
         call = channel.unary_unary(method, request_serializer=bytes, response_deserializer=bytes)
         try:
-            # Twice on one connection: the second call names the authority by its place in HPACK's table.
+            # Twice on one connection: the second call refers to the authority by its index in HPACK's table.
             for _ in range(2):
                 call(b"", timeout=TIMEOUT_SECONDS)
         except grpc.RpcError as error:

@@ -1,4 +1,4 @@
-"""Uploads by a browser's form: the policy that boto3 signs, what it allows, and what it does not."""
+"""Uploads by HTML forms (POST Object): the policy that boto3 signs, what it allows, and what it does not."""
 
 import urllib.error
 import urllib.request
@@ -8,7 +8,7 @@ from checks import all_keys, check, content, equal, run
 
 
 def post(address, fields, data, last=()):
-    """Sends a form as a browser does, the file behind the fields; status, headers and body of the answer."""
+    """Sends a form as a browser does, with the file after the fields; returns status, headers and body of the answer."""
     boundary = uuid.uuid4().hex
     head = "".join(
         f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()
@@ -41,7 +41,7 @@ def a_form_puts_an_object(s3, bucket):
     got = s3.get_object(Bucket=bucket, Key="up/a b.txt")
     equal(got["Body"].read(), data, "content")
     equal((got["ContentType"], got["Metadata"], got["ETag"]), ("text/x", {"by": "form"}, headers["ETag"]), "attributes")
-    equal(post(*form(s3, bucket, key="plain"), b"x")[0], 204, "status without a wish")
+    equal(post(*form(s3, bucket, key="plain"), b"x")[0], 204, "status without success_action_status")
 
 
 @check

@@ -34,7 +34,7 @@ def delta():
     options = {
         "AWS_ENDPOINT_URL": ENDPOINT, "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true",
         "AWS_ACCESS_KEY_ID": ACCESS, "AWS_SECRET_ACCESS_KEY": SECRET,
-        # Commits are made by If-None-Match: of two writers one wins.
+        # delta-rs commits with If-None-Match, so one of two writers wins.
         "conditional_put": "etag",
     }
     at = "s3://lake/delta"
@@ -48,7 +48,7 @@ def delta():
     try:
         stale.delete("id < 1000")
     except CommitFailedError:
-        pass  # Both deleted the same rows; the second is told.
+        pass  # Both writers deleted the same rows, so the second one gets an error.
     same(DeltaTable(at, storage_options=options).to_pyarrow_table(), rows(1000, ROWS), "delta: twice deleted")
     same(DeltaTable(at, version=0, storage_options=options).to_pyarrow_table(), rows(0, ROWS), "delta: an old version")
     table = DeltaTable(at, storage_options=options)
@@ -96,7 +96,7 @@ def duck():
     assert some == (f"row {1234567 * 7919 % 100_003}",), some
     found = db.execute("SELECT count(*) FROM read_csv('s3://lake/duck/csv/*/*.csv')").fetchone()
     assert found == (1000,), found
-    # What another wrote.
+    # Reads tables that another library wrote.
     found = db.execute("SELECT count(*) >= 200000 FROM read_parquet('s3://lake/delta/**/*.parquet')").fetchone()
     assert found == (True,), found
 

@@ -16,7 +16,7 @@ SEED = 20240611
 
 
 def make_keys():
-    """Keys that share prefixes, stop in the middle of others, and hold bytes on both sides of `/`."""
+    """Keys that share prefixes, are prefixes of others, and contain bytes below and above that of `/`."""
     rng = random.Random(SEED)
     parts = ["a", "ab", "a-", "a.b", "b", "B", "é", "z", "日", "😀", "\uffee", "x y", "+", "~", "!", "0"]
     keys = {"a", "a/", "a/b", "a//b", "a/b/", "a!", "a0", "/", "//", "😀", "\ufffd"}
@@ -27,7 +27,7 @@ def make_keys():
 
 
 def rolled(keys, prefix, delimiter, after):
-    """Keys and common prefixes after `after`, in order: what all pages together hold."""
+    """Keys and common prefixes after `after`, in order: the content of all pages together."""
     found = []
     for key in keys:
         if not key.startswith(prefix):
@@ -73,7 +73,7 @@ def pages_v1(s3, bucket, **arguments):
 
 
 def compare(pages, model, size, what):
-    """Every page but the last is full, and together they are the model."""
+    """Compares all pages with the model; every page but the last is full."""
     found = []
     for page in pages:
         listed = entries(page)
@@ -108,7 +108,7 @@ def five_thousand_keys_list_in_byte_order(s3, bucket):
     encodings(s3, bucket, keys)
     limits(s3, bucket, keys)
     versions(s3, bucket, keys)
-    pages_hold_while_keys_go(s3, bucket, keys)
+    pages_stay_correct_while_keys_are_deleted(s3, bucket, keys)
 
 
 def starts(s3, bucket, keys):
@@ -142,7 +142,7 @@ def encodings(s3, bucket, keys):
 
 
 @check
-def a_control_character_is_shown_legibly_and_exactly_where_an_encoding_is_asked_for(s3, bucket):
+def a_control_character_is_replaced_and_exact_with_an_encoding(s3, bucket):
     s3.put_object(Bucket=bucket, Key="a\x01b", Body=b"")
     equal(all_keys(s3, bucket), ["a\x01b"], "keys")
     plain = client()
@@ -181,8 +181,8 @@ def versions(s3, bucket, keys):
     equal(prefixes, [name for name, common in rolled(keys, "a/", "/", "") if common], "prefixes of versions")
 
 
-def pages_hold_while_keys_go(s3, bucket, keys):
-    """Keys deleted behind and before a continuation token neither repeat nor hide others."""
+def pages_stay_correct_while_keys_are_deleted(s3, bucket, keys):
+    """Deletions before and after a continuation token make no key appear twice or be left out."""
     pages = pages_v2(s3, bucket, MaxKeys=1000)
     first = entries(next(pages))
     gone = [key for key in keys if key == first[-1][0] or keys.index(key) % 5 == 0]

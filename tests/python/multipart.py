@@ -16,7 +16,7 @@ def named(etags):
 
 
 @check
-def parts_may_come_in_any_order_and_twice(s3, bucket):
+def parts_can_be_sent_in_any_order_and_twice(s3, bucket):
     upload = begin(s3, bucket, "k", Metadata={"m": "v"}, ContentType="text/parts")
     target = {"Bucket": bucket, "Key": "k", "UploadId": upload}
     parts = {number: content(size, number) for number, size in [(1, PART), (2, PART + 1), (5, 100 * KIB), (9, 1)]}
@@ -26,7 +26,7 @@ def parts_may_come_in_any_order_and_twice(s3, bucket):
         etags[number] = s3.upload_part(PartNumber=number, Body=parts[number], **target)["ETag"]
         equal(etags[number], f'"{md5(parts[number])}"', f"ETag of part {number}")
     refused("404", 404, s3.head_object, Bucket=bucket, Key="k")
-    # Part 9 is not named, so it is dropped.
+    # The completion does not name part 9, so it is dropped.
     done = s3.complete_multipart_upload(MultipartUpload=named((n, etags[n]) for n in [1, 2, 5]), **target)
     data = parts[1] + parts[2] + parts[5]
     expected = md5(b"".join(hashlib.md5(parts[number]).digest() for number in [1, 2, 5]))
@@ -145,7 +145,7 @@ def a_wrong_checksum_of_a_part_is_refused(s3, bucket):
 
 
 @check
-def a_bucket_takes_its_uploads_with_it(s3, bucket):
+def deleting_a_bucket_removes_its_uploads(s3, bucket):
     target = {"Bucket": bucket, "Key": "k", "UploadId": begin(s3, bucket, "k")}
     s3.upload_part(PartNumber=1, Body=content(100 * KIB), **target)
     s3.delete_bucket(Bucket=bucket)
@@ -163,7 +163,7 @@ def a_completion_may_be_repeated(s3, bucket):
 
 
 @check
-def completions_keep_their_conditions(s3, bucket):
+def completions_evaluate_their_conditions(s3, bucket):
     first = s3.put_object(Bucket=bucket, Key="k", Body=b"first")["ETag"]
     target = {"Bucket": bucket, "Key": "k", "UploadId": begin(s3, bucket, "k")}
     parts = named([(1, s3.upload_part(PartNumber=1, Body=b"second", **target)["ETag"])])

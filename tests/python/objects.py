@@ -1,4 +1,4 @@
-"""Objects as boto3 sees them: round trips, attributes, ranges, keys, copies, deletions."""
+"""Objects through boto3: round trips, attributes, ranges, keys, copies, deletions."""
 
 import datetime
 import hashlib
@@ -13,7 +13,7 @@ from checks import KIB, MIB, all_keys, check, content, equal, md5, refused, run
 
 SIZES = [0, 1, 4 * KIB, 4 * KIB + 1, 128 * KIB, 128 * KIB + 1, 5 * MIB]
 
-# What a shell, a URL, XML or a path might trip over. Each is its own object.
+# Keys that are special in a shell, a URL, XML or a path. Each is a separate object.
 KEYS = [
     "a", "a/", "a/b", "a//b", "a/b/", "a!", "a0", "./x", "../x", "..", ".", "x/.", "x/../y", "/lead", "//", "trail//",
     " ", " lead", "trail ", "two  spaces", "plus+plus", "per%cent", "%2F", "%", "and&and", "ask?ask", "hash#hash",
@@ -74,7 +74,7 @@ def a_file_of_64_mib_goes_up_and_down_in_parts(s3, bucket):
 
 
 @check
-def checksums_are_kept_and_wrong_ones_refused(s3, bucket):
+def checksums_are_stored_and_wrong_ones_are_refused(s3, bucket):
     data = content(200 * KIB)
     s3.put_object(Bucket=bucket, Key="default", Body=data)
     head = s3.head_object(Bucket=bucket, Key="default", ChecksumMode="ENABLED")
@@ -102,12 +102,12 @@ def bodies_of_unknown_length_stream(s3, bucket):
     equal(md5(out.getvalue()), md5(data), "content")
     body = s3.get_object(Bucket=bucket, Key="stream")["Body"]
     equal(body.read(10), data[:10], "first bytes")
-    body.close()  # The client leaves in the middle of the answer, and the server goes on.
+    body.close()  # The client closes the connection in the middle of the answer; the server continues.
     equal(s3.head_object(Bucket=bucket, Key="stream")["ContentLength"], 9 * MIB, "length")
 
 
 @check
-def metadata_and_content_headers_come_back(s3, bucket):
+def metadata_and_content_headers_are_returned(s3, bucket):
     headers = {
         "ContentType": "text/plain; charset=utf-8",
         "CacheControl": "max-age=60, private",
@@ -187,7 +187,7 @@ def only_one_of_many_creators_wins(s3, bucket):
 
 
 @check
-def awkward_keys_are_objects_of_their_own(s3, bucket):
+def unusual_keys_are_separate_objects(s3, bucket):
     equal(len(set(KEYS)), len(KEYS), "keys")
     for number, key in enumerate(KEYS):
         s3.put_object(Bucket=bucket, Key=key, Body=f"content {number}".encode())
@@ -212,7 +212,7 @@ def awkward_keys_are_objects_of_their_own(s3, bucket):
 
 
 @check
-def keys_that_cannot_be_are_refused(s3, bucket):
+def invalid_keys_are_refused(s3, bucket):
     refused("KeyTooLongError", 400, s3.put_object, Bucket=bucket, Key="k" * 1025, Body=b"")
     refused("KeyTooLongError", 400, s3.put_object, Bucket=bucket, Key="é" * 512 + "x", Body=b"")
     refused("InvalidArgument", 400, s3.put_object, Bucket=bucket, Key="nul\0nul", Body=b"")
@@ -266,7 +266,7 @@ def deletions_are_idempotent(s3, bucket):
         equal(answer["ResponseMetadata"]["HTTPStatusCode"], 204, "status")
     refused("NoSuchKey", 404, s3.get_object, Bucket=bucket, Key="dir/k")
     refused("NoSuchBucket", 404, s3.delete_object, Bucket="no-such-bucket-here", Key="k")
-    # A deletion of what is not there must not touch what lies beside or below it.
+    # Deleting an absent key must not delete the keys beside or below it.
     s3.put_object(Bucket=bucket, Key="dir/sub/k", Body=b"2")
     for key in ["dir", "dir/", "dir/sub", "dir/sub/", "dir/sub/k/"]:
         s3.delete_object(Bucket=bucket, Key=key)

@@ -1,4 +1,4 @@
-"""Requests that are signed well and cannot be: odd ranges, sizes, headers and documents, each with the code of S3."""
+"""Correctly signed, invalid requests: odd ranges, sizes, headers and documents, each with S3's error code."""
 
 import hashlib
 import socket
@@ -7,7 +7,7 @@ from checks import all_keys, check, equal, run
 from signer import UNSIGNED, Signer, host, message, send
 
 CASES = [
-    # method, what follows the bucket, query, headers, body, status, code
+    # method, path after the bucket, query, headers, body, status, code
     ("PUT", "/k", "", {"content_md5": "not base64"}, b"x", 400, "InvalidDigest"),
     ("PUT", "/k", "", {"content_md5": "AAAA"}, b"x", 400, "InvalidDigest"),
     ("PUT", "/k", "", {"x_amz_checksum_crc32": "AAA"}, b"x", 400, "InvalidRequest"),
@@ -44,7 +44,7 @@ def signed(method, path, query, headers, body):
 
 
 @check
-def each_is_refused_and_changes_nothing(s3, bucket):
+def each_request_is_refused_and_changes_nothing(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"before")
     before = s3.list_objects_v2(Bucket=bucket)["Contents"]
     wrong = []
@@ -61,7 +61,7 @@ def each_is_refused_and_changes_nothing(s3, bucket):
 
 
 @check
-def ranges_that_are_none_give_no_wrong_part(s3, bucket):
+def malformed_ranges_return_no_wrong_part(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"0123456789")
     path = f"/{bucket}/k"
     for text in ["bytes=a-b", "bytes", "bytes=", "bytes=5-2", "bytes=1-2,4-5", "lines=1-2", "bytes=-", "bytes=1-2-3"]:
@@ -81,7 +81,7 @@ def a_body_without_a_length_is_refused(s3, bucket):
 
 
 @check
-def a_client_that_leaves_leaves_nothing(s3, bucket):
+def a_client_that_disconnects_leaves_nothing(s3, bucket):
     path = f"/{bucket}/k"
     headers = Signer().headers("PUT", path, payload=UNSIGNED)
     head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())

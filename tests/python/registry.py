@@ -24,7 +24,7 @@ def digest(data):
     return "sha256:" + hashlib.sha256(data).hexdigest()
 
 
-# One in a single request, one of several parts of a multipart upload, one empty file's worth.
+# One layer in a single request, one in several parts of a multipart upload, and one almost empty.
 LAYERS = [content(1, 1000), content(2, 13 * MIB + 7), content(3, 1)]
 CONFIG = json.dumps({"architecture": "amd64", "os": "linux", "rootfs": {"type": "layers", "diff_ids": []}}).encode()
 
@@ -66,7 +66,7 @@ def with_digest(location, data):
 
 
 def push_blob(base, data, piece):
-    """In pieces of `piece` bytes, each in a request of its own."""
+    """Uploads a blob in pieces of `piece` bytes, one request for each."""
     headers, _ = expect(202, ask("POST", f"{base}/blobs/uploads/", b""))
     location = absolute(base, headers["Location"])
     for start in range(0, len(data), piece):
@@ -84,7 +84,7 @@ def push(base):
         push_blob(base, data, 4 * MIB)
         headers, _ = expect(200, ask("HEAD", f"{base}/blobs/{digest(data)}"))
         assert int(headers["Content-Length"]) == len(data)
-    # What is not what it says is refused.
+    # Content that does not match its digest is refused.
     headers, _ = expect(202, ask("POST", f"{base}/blobs/uploads/", b""))
     wrong = with_digest(absolute(base, headers["Location"]), b"another")
     expect(400, ask("PUT", wrong, b"content", Content_Type="application/octet-stream"))

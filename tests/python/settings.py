@@ -1,4 +1,4 @@
-"""Settings of buckets as boto3 sees them: tags, policy, public access, CORS, lifecycle, ownership, ACL, object lock."""
+"""Bucket settings through boto3: tags, policy, public access, CORS, lifecycle, ownership, ACL, object lock."""
 
 import datetime
 import json
@@ -42,18 +42,18 @@ def tags_of_an_object(s3, bucket):
 
 
 def public(bucket):
-    """A policy that lets everybody read, and nobody write."""
+    """A policy that allows everyone to read, and nobody to write."""
     everybody = {"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": f"arn:aws:s3:::{bucket}/*"}
     return json.dumps({"Version": "2012-10-17", "Statement": [everybody]})
 
 
 @check
-def a_policy_opens_a_bucket_to_all(s3, bucket):
+def a_policy_makes_a_bucket_public(s3, bucket):
     s3.put_object(Bucket=bucket, Key="k", Body=b"open")
     nobody = client_of("", "", signature_version=UNSIGNED)
     refused("AccessDenied", 403, nobody.get_object, Bucket=bucket, Key="k")
     refused("NoSuchBucketPolicy", 404, s3.get_bucket_policy, Bucket=bucket)
-    # A new bucket's public access is blocked, its policy included.
+    # A new bucket blocks public access, also by policies.
     refused("AccessDenied", 403, s3.put_bucket_policy, Bucket=bucket, Policy=public(bucket))
     s3.delete_public_access_block(Bucket=bucket)
     s3.put_bucket_policy(Bucket=bucket, Policy=public(bucket))
@@ -72,7 +72,7 @@ def a_policy_opens_a_bucket_to_all(s3, bucket):
 
 
 @check
-def a_deny_wins_over_the_grant(s3, bucket):
+def a_deny_overrides_the_grant(s3, bucket):
     s3.put_object(Bucket=bucket, Key="kept/k", Body=b"x")
     deny = {"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": f"arn:aws:s3:::{bucket}/kept/*"}
     s3.put_bucket_policy(Bucket=bucket, Policy=json.dumps({"Version": "2012-10-17", "Statement": [deny]}))
@@ -84,7 +84,7 @@ def a_deny_wins_over_the_grant(s3, bucket):
 
 
 def ask(s3, bucket, method, origin, **headers):
-    """A browser's question; status and headers of the answer."""
+    """Sends a browser's CORS request; returns status and headers of the answer."""
     headers = {"Origin": origin, **{name.replace("_", "-"): value for name, value in headers.items()}}
     request = urllib.request.Request(f"{s3.meta.endpoint_url}/{bucket}/k", method=method, headers=headers)
     try:
@@ -95,7 +95,7 @@ def ask(s3, bucket, method, origin, **headers):
 
 
 @check
-def a_browser_may_what_the_rules_allow(s3, bucket):
+def a_browser_is_allowed_what_the_rules_allow(s3, bucket):
     refused("NoSuchCORSConfiguration", 404, s3.get_bucket_cors, Bucket=bucket)
     rule = {"AllowedMethods": ["PUT"], "AllowedOrigins": ["https://*.example.com"], "AllowedHeaders": ["x-amz-*"],
             "ExposeHeaders": ["ETag"], "MaxAgeSeconds": 60}
@@ -113,7 +113,7 @@ def a_browser_may_what_the_rules_allow(s3, bucket):
 
 
 @check
-def lifecycle_rules_are_kept_as_they_are(s3, bucket):
+def lifecycle_rules_are_stored_unchanged(s3, bucket):
     refused("NoSuchLifecycleConfiguration", 404, s3.get_bucket_lifecycle_configuration, Bucket=bucket)
     rules = [
         {"ID": "logs", "Status": "Enabled", "Filter": {"Prefix": "logs/"}, "Expiration": {"Days": 7}},
@@ -160,7 +160,7 @@ def the_owner_owns_everything(s3, bucket):
 
 
 @check
-def acls_let_in_whom_they_name(s3, bucket):
+def acls_allow_the_accounts_that_they_name(s3, bucket):
     stranger = client_of("nobody", "nothing", signature_version=UNSIGNED)
     s3.delete_public_access_block(Bucket=bucket)
     s3.put_bucket_ownership_controls(

@@ -1,4 +1,4 @@
-"""Signature Version 4 by hand, and requests sent exactly as they are given: what no SDK lets one send."""
+"""Signature Version 4 implemented here, and requests sent byte by byte, as no SDK permits."""
 
 import datetime
 import hashlib
@@ -13,7 +13,7 @@ EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 class Signer:
-    """Signature Version 4, by the letter of its specification."""
+    """Signature Version 4, implemented from its specification."""
 
     def __init__(self, **changed):
         self.key_id, self.secret = os.environ["AMPHORA_KEY_ROOT"].split(":", 1)
@@ -41,7 +41,7 @@ class Signer:
         return self.sign("\n".join(["AWS4-HMAC-SHA256", self.stamp, self.scope, digest])), ";".join(names)
 
     def headers(self, method, path, query="", payload=EMPTY, **more):
-        """The headers of a request, its signature among them."""
+        """The headers of a request, including its signature."""
         headers = {"host": host(), "x-amz-date": self.stamp, "x-amz-content-sha256": payload}
         headers.update({name.replace("_", "-"): value for name, value in more.items()})
         signature, names = self.sign_canonical(method, path, query, headers, payload)
@@ -56,7 +56,7 @@ def host():
 
 
 def send(method, target, headers, body=b""):
-    """Sends just these headers; status, code and whole answer."""
+    """Sends exactly these headers; returns status, error code and the whole answer."""
     connection = http.client.HTTPConnection(host(), timeout=30)
     try:
         connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)

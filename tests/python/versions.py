@@ -1,4 +1,4 @@
-"""Object versions as boto3 sees them: enabled, suspended, delete markers, and the version `null` from before."""
+"""Object versions through boto3: enabled and suspended versioning, delete markers, and the version `null` from before."""
 
 from checks import check, equal, refused, run
 
@@ -31,7 +31,7 @@ def body_of(s3, bucket, key, version=None):
 
 
 @check
-def each_put_keeps_the_version_before(s3, bucket):
+def each_put_keeps_the_previous_version(s3, bucket):
     equal(put(s3, bucket, "k", b"before"), None, "id without versioning")
     versioning(s3, bucket, "Enabled")
     first, second = put(s3, bucket, "k", b"first"), put(s3, bucket, "k", b"second")
@@ -46,7 +46,7 @@ def each_put_keeps_the_version_before(s3, bucket):
 
 
 @check
-def deleting_leaves_a_marker_and_a_version_deleted_is_gone(s3, bucket):
+def a_delete_writes_a_marker_and_a_deleted_version_is_removed(s3, bucket):
     versioning(s3, bucket, "Enabled")
     only = put(s3, bucket, "d/k", b"x")
     answer = s3.delete_object(Bucket=bucket, Key="d/k")
@@ -65,7 +65,7 @@ def deleting_leaves_a_marker_and_a_version_deleted_is_gone(s3, bucket):
 
 
 @check
-def the_newest_version_left_becomes_current(s3, bucket):
+def the_newest_remaining_version_becomes_current(s3, bucket):
     versioning(s3, bucket, "Enabled")
     ids = [put(s3, bucket, "k", b"%d" % number) for number in range(4)]
     s3.delete_object(Bucket=bucket, Key="k", VersionId=ids[3])
@@ -80,7 +80,7 @@ def suspended_buckets_replace_the_null_version(s3, bucket):
     kept = put(s3, bucket, "k", b"kept")
     versioning(s3, bucket, "Suspended")
     for number in range(3):
-        # S3 may tell `null` or nothing, never an id of its own.
+        # S3 may return `null` or no version id, but never a new id.
         equal(put(s3, bucket, "k", b"%d" % number) in (None, "null"), True, "id while suspended")
     equal(listed(s3, bucket), {"k": [("null", True, False), (kept, False, False)]}, "listing")
     s3.delete_object(Bucket=bucket, Key="k")
@@ -88,7 +88,7 @@ def suspended_buckets_replace_the_null_version(s3, bucket):
 
 
 @check
-def copies_and_batches_know_versions(s3, bucket):
+def copies_and_bulk_deletes_accept_versions(s3, bucket):
     versioning(s3, bucket, "Enabled")
     old, new = put(s3, bucket, "k", b"old"), put(s3, bucket, "k", b"new")
     s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "k", "VersionId": old})

@@ -1,4 +1,4 @@
-"""Static websites as boto3 sets them and a browser sees them."""
+"""Static websites: set through boto3, read as a browser does."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def opened(s3, bucket):
 
 
 @check
-def a_site_is_set_told_served_and_removed(s3, bucket):
+def a_website_is_set_read_served_and_removed(s3, bucket):
     refused("NoSuchWebsiteConfiguration", 404, s3.get_bucket_website, Bucket=bucket)
     opened(s3, bucket)
     for key in ["index.html", "docs/index.html", "error.html"]:
@@ -39,7 +39,7 @@ def a_site_is_set_told_served_and_removed(s3, bucket):
     site = {"IndexDocument": {"Suffix": "index.html"}, "ErrorDocument": {"Key": "error.html"}, "RoutingRules": [rule]}
     s3.put_bucket_website(Bucket=bucket, WebsiteConfiguration=site)
     found = s3.get_bucket_website(Bucket=bucket)
-    equal({name: found[name] for name in site}, site, "told")
+    equal({name: found[name] for name in site}, site, "the answer")
     equal((browse(bucket, "/")[0], browse(bucket, "/")[2]), (200, b"index.html"), "index")
     status, headers, _ = browse(bucket, "/docs")
     equal((status, headers["Location"]), (302, "/docs/"), "folder")
@@ -60,7 +60,7 @@ def a_site_is_set_told_served_and_removed(s3, bucket):
 def a_redirect_of_everything(s3, bucket):
     site = {"RedirectAllRequestsTo": {"HostName": "www.example.org", "Protocol": "https"}}
     s3.put_bucket_website(Bucket=bucket, WebsiteConfiguration=site)
-    equal(s3.get_bucket_website(Bucket=bucket)["RedirectAllRequestsTo"], site["RedirectAllRequestsTo"], "told")
+    equal(s3.get_bucket_website(Bucket=bucket)["RedirectAllRequestsTo"], site["RedirectAllRequestsTo"], "the answer")
     status, headers, _ = browse(bucket, "/a/b?c=d")
     equal((status, headers["Location"]), (301, "https://www.example.org/a/b?c=d"), "location")
 

@@ -49,7 +49,7 @@ impl std::fmt::Display for Outcome {
     }
 }
 
-/// Runs `command` without input and returns its result, whatever the exit status.
+/// Runs `command` without input and returns its result, with any exit status.
 ///
 /// # Errors
 /// If it could not be started, or was killed at the time limit; the text contains its output so far.
@@ -158,6 +158,6 @@ mod tests {
         let start = Instant::now();
         let error = run(&mut shell("echo begun; sleep 60 & sleep 60"), Duration::from_millis(300)).expect_err("killed");
         assert!(error.contains("begun"), "{error}");
-        assert!(start.elapsed() < Duration::from_secs(10), "the group held the pipe open");
+        assert!(start.elapsed() < Duration::from_secs(10), "reading waited for a process of the killed group");
     }
 }

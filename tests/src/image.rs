@@ -3,7 +3,7 @@
 //! - Cutting uses the file system's shutdown ioctl without a flush of its log: from then on nothing reaches the image,
 //!   and uncached reads fail as well.
 //! - Unmounting drops the kernel's caches, so everything read after the next mount comes from the image.
-//! - It lies in the folder of a server, which detaches its mounts when it is removed; the loop device is removed with
+//! - The image is in the folder of a test server, whose removal detaches its mounts; the loop device is removed with
 //!   the mount.
 
 use std::path::{Path, PathBuf};
@@ -63,7 +63,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir

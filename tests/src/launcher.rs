@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 const SCRIPT: &str = "while read -r script; do sh \"$script\" & echo \"$!\"; wait \"$!\"; echo \"$?\"; done";
-/// How long a shell takes to start a process.
+/// The time limit for the shell to start a process.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The shell.
@@ -67,7 +67,7 @@ impl Launcher {
 
 impl Drop for Launcher {
     fn drop(&mut self) {
-        // Both fail only if it has ended by itself.
+        // Both calls fail only if the process has ended already.
         let _ = self.shell.kill();
         let _ = self.shell.wait();
     }
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_started_keeps_its_words_and_tells_how_it_ended() {
+    fn a_started_program_keeps_its_arguments_and_reports_its_status() {
         let dir = tempfile::tempdir().expect("a folder");
         let log = dir.path().join("log");
         let mut launcher = Launcher::new().expect("a shell");

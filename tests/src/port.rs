@@ -30,7 +30,7 @@ impl Port {
         taken().map_err(|errno| format!("no port for a server: {errno}"))
     }
 
-    /// The address with it.
+    /// The address, `127.0.0.1:PORT`.
     pub(crate) fn address(&self) -> SocketAddrV4 {
         self.address
     }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_held_port_is_its_owners_before_and_after_it_listens() {
+    fn a_reserved_port_belongs_to_its_owner_before_and_after_it_listens() {
         let port = Port::take().expect("a port");
         for _ in 0..2 {
             assert!(TcpStream::connect(port.address()).is_err(), "nobody listens");

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_words_sockets_and_addresses() {
+    fn the_ready_line_has_values_sockets_and_addresses() {
         assert_eq!(Ready::parse("listening s3=x"), None);
         let ready = Ready::parse("ready s3=http://127.0.0.1:4567 csi=unix:///tmp/a/csi.sock credentials=/tmp/a/root")
             .expect("a ready line");

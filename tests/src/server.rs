@@ -2,8 +2,8 @@
 //!
 //! - It counts as started once its `ready` line is there; until then every wait is bounded.
 //! - A restart uses the same data, ports and sockets.
-//! - It has no fd holder, so its mounts end with it, unless [`Options::holder`] gives it one; that ends with the
-//!   [`Server`].
+//! - It has no fd holder, so its mounts end with it. [`Options::holder`] gives it one, which is ended when the
+//!   [`Server`] is dropped.
 //! - Dropping it kills it by process id; if the test is panicking, the end of its log is printed first.
 
 use std::ffi::OsStr;
@@ -253,7 +253,7 @@ impl Server {
     /// If it does not end within the limit.
     pub fn kill9(&mut self) {
         if let Some(pid) = self.running.take() {
-            // It fails only if the process has ended by itself.
+            // The call fails only if the process has ended already.
             let _ = kill_process(pid, Signal::KILL);
             let gone = self.launcher.ended(STOP_LIMIT).is_some();
             assert!(gone || std::thread::panicking(), "the server was still there {STOP_LIMIT:?} after SIGKILL");
@@ -328,7 +328,7 @@ impl Server {
     /// Kills the fd holder with SIGKILL, which ends its mounts once no server has them. Does nothing if there is none.
     pub fn end_holder(&self) {
         if let Some(pid) = holder_of(&self.home.socket("holder")) {
-            // It may have ended by itself.
+            // The holder may have ended already.
             let _ = kill_process(pid, Signal::KILL);
         }
     }
@@ -382,7 +382,7 @@ impl Server {
         if let Some(Certificate { certificate, key, .. }) = &self.certificate {
             command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
         }
-        // No COSI controller runs here that a first answer would have to wait for.
+        // The delay is for a COSI controller, and none runs here.
         command.env("AMPHORA_COSI_ANSWER_DELAY", "off");
         command.args(&self.options.args).envs(self.options.envs.iter().cloned());
         command.current_dir(self.home.path());
@@ -416,7 +416,7 @@ impl Drop for Server {
         if let Some(image) = &self.image
             && !std::thread::panicking()
         {
-            // Another process may still use it; the home folder detaches it then.
+            // If another process still uses the image, the removal of the home folder detaches it.
             let _ = image.unmount();
         }
         if std::thread::panicking() {

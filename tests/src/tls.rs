@@ -12,9 +12,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The certificate files in PEM.
 #[derive(Clone, Debug)]
 pub struct Certificate {
-    /// The authority's certificate: what `AWS_CA_BUNDLE` and its like name.
+    /// The CA certificate, for `AWS_CA_BUNDLE` and similar variables.
     pub authority: PathBuf,
-    /// The server's, for 127.0.0.1 and localhost.
+    /// The server's certificate, for 127.0.0.1 and localhost.
     pub certificate: PathBuf,
     /// The server's private key.
     pub key: PathBuf,

@@ -62,7 +62,7 @@ pub fn lake_python() -> Result<PathBuf, String> {
 pub fn python() -> Option<PathBuf> {
     let venv = repo().join(".test-tools/venv");
     let python = venv.join("bin/python");
-    // A half-filled venv has a python and no boto3; aws is installed with it.
+    // An incomplete venv has a python without boto3; aws is installed together with boto3.
     (python.is_file() && venv.join("bin/aws").is_file()).then_some(python)
 }
 
@@ -81,7 +81,7 @@ pub fn node() -> Result<(PathBuf, PathBuf), String> {
 /// Java, and the folder that holds the jars of Hadoop's S3A.
 ///
 /// # Errors
-/// One of them is not installed; the text serves as the reason of a skip.
+/// If one of them is not installed; the text is the reason of a skip.
 pub fn hadoop() -> Result<(PathBuf, PathBuf), String> {
     let jars = repo().join(".test-tools/hadoop");
     if !jars.join("done").is_file() {

@@ -7,11 +7,11 @@ use std::fmt;
 /// How many tests passed, failed and were skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Ran to their end.
+    /// Tests that passed.
     pub passed: u64,
-    /// Panicked or returned an error.
+    /// Tests that panicked or returned an error.
     pub failed: u64,
-    /// Ignored, or skipped for want of a tool or a right.
+    /// Tests that were ignored, or skipped because a tool or a privilege was missing.
     pub skipped: u64,
 }
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_the_binaries_and_moves_what_skipped_itself() {
+    fn results_of_binaries_are_summed_and_skips_are_counted() {
         let mut totals = Totals::default();
         for line in [
             "running 3 tests",

@@ -56,7 +56,7 @@ async fn buckets_are_made_shown_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn accounts_keys_and_grants_open_and_close_buckets() {
+async fn accounts_keys_and_grants_allow_and_deny_buckets() {
     let server = Server::start();
     json(&server, &["bucket", "create", "docs"]);
     let made = json(&server, &["account", "create", "alice", "--may-create-buckets"]);
@@ -95,7 +95,7 @@ async fn accounts_keys_and_grants_open_and_close_buckets() {
 }
 
 #[tokio::test]
-async fn a_snapshot_is_read_and_cloned() {
+async fn a_snapshot_can_be_read_and_cloned() {
     let server = Server::start();
     let client = root_client(&server);
     json(&server, &["bucket", "create", "docs"]);
@@ -171,14 +171,14 @@ async fn a_bucket_is_mounted_and_unmounted() {
 }
 
 #[tokio::test]
-async fn status_and_check_tell_how_it_is() {
+async fn status_and_check_report_the_state() {
     let mut server = Server::start();
     json(&server, &["bucket", "create", "docs"]);
     write(&root_client(&server), "docs", "k", &[1; 300 << 10]).await;
     let status = json(&server, &["status"]);
     assert_eq!((&status["buckets"], &status["poisoned"]), (&value!(1), &Value::Null), "{status}");
     assert_eq!(status["dataDir"], server.home().data_dir().to_str().expect("UTF-8"));
-    assert_eq!(format!("http://{}", status["s3Address"].as_str().expect("told")), server.s3());
+    assert_eq!(format!("http://{}", status["s3Address"].as_str().expect("in the answer")), server.s3());
     assert!(status["version"].is_string() && status["uptimeMs"].is_u64(), "{status}");
     assert_eq!(server.terminate().code(), Some(0));
     let data = server.home().data_dir().display().to_string();
@@ -236,7 +236,7 @@ fn people_get_tables_and_scripts_get_statuses() {
 }
 
 #[tokio::test]
-async fn the_root_key_is_private_and_can_be_given() {
+async fn the_root_key_is_private_and_can_be_chosen() {
     use std::os::unix::fs::PermissionsExt;
 
     let options = Options::default()

@@ -1,17 +1,17 @@
 //! All integration tests in one binary, because linking is slow: each file is a module.
 
+mod access_control;
 mod admin;
 mod bad_input;
-mod care;
 mod cosi;
 mod csi;
-mod doors;
 mod errors;
 mod faults;
 mod handles;
 mod kill;
 mod kubernetes;
 mod limits;
+mod maintenance;
 mod monitoring;
 mod mount;
 mod mounting;

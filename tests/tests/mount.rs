@@ -14,7 +14,7 @@ use crate::support::*;
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_mount_is_there_until_it_is_taken_away() {
+fn a_mount_stays_until_it_is_unmounted() {
     need!(root_and_fuse());
     let server = Server::start();
     make_bucket(&server, "files", &[]);
@@ -33,7 +33,7 @@ fn a_mount_is_there_until_it_is_taken_away() {
 }
 
 #[test]
-fn a_terminated_server_takes_its_mounts_along_and_keeps_what_was_written() {
+fn a_terminated_server_unmounts_and_keeps_all_writes() {
     need!(root_and_fuse());
     let mut server = Server::start();
     make_bucket(&server, "files", &[]);
@@ -79,10 +79,10 @@ fn options_hide_permissions_and_caches() {
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"content");
     let before = read_calls(&server, &dir);
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"content");
-    assert!(read_calls(&server, &dir) > before, "each read comes to the server");
+    assert!(read_calls(&server, &dir) > before, "each read reaches the server");
     let device = std::fs::metadata(&dir).expect("there").dev();
     let file = format!("/sys/class/bdi/{}:{}/read_ahead_kb", rustix::fs::major(device), rustix::fs::minor(device));
-    assert_eq!(std::fs::read_to_string(file).expect("the kernel tells").trim(), "64");
+    assert_eq!(std::fs::read_to_string(file).expect("the kernel shows the setting").trim(), "64");
     json(&server, &["umount", path(&dir)]);
     json(&server, &["mount", "files", path(&dir), "-o", "noexec"]);
     std::fs::write(dir.join("program"), "#!/bin/sh\n").expect("a file");
@@ -99,7 +99,7 @@ fn read_calls(server: &Server, dir: &Path) -> u64 {
 }
 
 #[test]
-fn what_a_mount_does_can_be_counted_and_watched() {
+fn operations_of_a_mount_can_be_counted_and_traced() {
     need!(root_and_fuse());
     let server = Server::start();
     make_bucket(&server, "files", &[]);

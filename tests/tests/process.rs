@@ -3,7 +3,7 @@
 use crate::support::{Server, s3client};
 
 #[tokio::test]
-async fn a_killed_server_comes_back_on_its_ports_and_sockets() {
+async fn a_killed_server_restarts_on_its_ports_and_sockets() {
     let mut server = Server::start();
     let before = server.ready().clone();
     server.kill9();

@@ -1,4 +1,4 @@
-//! `amphora upgrade`: what the new program takes over besides the mounts, and when it is refused.
+//! `amphora upgrade`: the state that the new program takes over besides the mounts, and refusals.
 
 use std::fs;
 use std::time::Duration;
@@ -37,14 +37,14 @@ fn an_upgrade_leaves_no_zombies() {
 }
 
 #[test]
-fn an_upgrade_to_settings_that_are_not_taken_is_refused() {
+fn an_upgrade_with_invalid_settings_is_refused() {
     let home = Home::new().expect("a folder");
     let config = home.path().join("amphora.toml");
     fs::write(&config, "lifecycle-day = \"24h\"\n").expect("written");
     let mut server = Options::default().args(["--config", config.to_str().expect("a path of ours")]).start();
     fs::write(&config, "lifecycle-day = \"a day\"\n").expect("written");
     let text = refusal(&server, &["upgrade"], 1);
-    assert!(text.contains("lifecycle-day") && text.contains("does not take"), "{text}");
+    assert!(text.contains("lifecycle-day") && text.contains("does not accept"), "{text}");
     json(&server, &["bucket", "list"]);
     fs::write(&config, "lifecycle-day = \"12h\"\n").expect("written");
     server.upgrade();

@@ -23,7 +23,9 @@ pub(super) async fn list(service: &Service) -> Result<api::ListAccountsResponse,
 
 pub(super) async fn delete(service: &Service, name: &str) -> Result<api::DeleteAccountResponse, Status> {
     if name == service.root_account {
-        return Err(Status::failed_precondition(format!("account \"{name}\" is the administrator's and stays")));
+        return Err(Status::failed_precondition(format!(
+            "account \"{name}\" is the administrator's and cannot be deleted"
+        )));
     }
     service.store.delete_account(name).await.map_err(|error| refused(&error))?;
     Ok(api::DeleteAccountResponse {})

@@ -72,7 +72,7 @@ pub(super) async fn restore(service: &Service, request: api::RestoreRequest) -> 
     Ok(ReceiverStream::new(stream))
 }
 
-/// Runs a look into a backup folder, which waits for the disk.
+/// Runs a blocking read of a backup folder.
 async fn looked<T: Send + 'static>(look: impl FnOnce() -> objstore::Result<T> + Send + 'static) -> Result<T, Status> {
     finished(tokio::task::spawn_blocking(look).await)?.map_err(|error| refused(&error))
 }
@@ -82,7 +82,7 @@ fn teller(answers: Sender<Result<api::BackupProgress, Status>>) -> backup::Progr
     Arc::new(move |progress| match answers.try_send(Ok(shown(progress, None))) {
         Ok(()) | Err(TrySendError::Full(_)) => Ok(()),
         Err(TrySendError::Closed(_)) => {
-            Err(objstore::Error::Engine { why: "the command that asked for this has ended".into() })
+            Err(objstore::Error::Engine { why: "the command that requested it has ended".into() })
         }
     })
 }

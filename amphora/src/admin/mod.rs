@@ -82,8 +82,8 @@ fn finished<T>(joined: Result<T, tokio::task::JoinError>) -> Result<T, Status> {
     joined.map_err(|error| Status::internal(format!("the server failed at this request: {error}")))
 }
 
-/// Maps errors of the store to gRPC codes (`admin.proto`): those of the other interfaces, but where a person reads them
-/// instead of a sidecar.
+/// Maps errors of the store to gRPC codes (`admin.proto`): those of CSI and COSI, with exceptions for errors that a
+/// person reads instead of a sidecar.
 fn refused(error: &objstore::Error) -> Status {
     use objstore::Error as E;
     let code = match error {

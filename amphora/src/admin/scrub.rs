@@ -32,7 +32,7 @@ pub(super) fn run(service: &Service, request: &api::ScrubRequest) -> Scrubbed {
                 return drop(answers.send(known.map(done)).await);
             }
             if stats.errors > before.errors {
-                let text = "the scrub was interrupted by an error: see the server's log; it goes on in a minute";
+                let text = "the scrub was interrupted by an error: see the server's log; it continues in a minute";
                 return drop(answers.send(Err(Status::internal(text))).await);
             }
             let (done_bytes, total_bytes) = stats.progress.unwrap_or_default();

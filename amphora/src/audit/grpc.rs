@@ -79,7 +79,7 @@ struct Trail {
     process: Option<(u32, Option<i32>)>,
     request: Taken,
     answer: Taken,
-    /// How it ended; the default stands for a call that broke off.
+    /// How it ended; the default is for a call without an answer.
     status: Status,
 }
 

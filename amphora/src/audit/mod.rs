@@ -1,9 +1,10 @@
 //! The audit trail: one line for each change requested over the Unix sockets, and for each change of a bucket's
-//! settings over S3, whatever the outcome.
+//! settings over S3, also if it is refused or fails.
 //!
 //! - `grpc` wraps every gRPC service and asks `proto::calls` which methods change something, so a new method is covered
 //!   automatically. S3 passes its changes to [`Audit::settings`].
-//! - A line says who, what, on what, the outcome, the duration, and the request's id. It contains no secret.
+//! - A line has the caller, the call, its subject, the outcome, the duration, and the request's id. It contains no
+//!   secret.
 //! - Lines have the target [`TARGET`]; a log filter suppresses them only if it names that target.
 
 mod grpc;
@@ -69,7 +70,7 @@ pub struct Entry<'a> {
     pub caller: Caller<'a>,
     /// The call's name.
     pub call: &'a str,
-    /// What it concerns, as `field=value` separated by spaces.
+    /// The subject of the call, as `field=value` separated by spaces.
     pub subject: &'a str,
     /// The outcome.
     pub outcome: Outcome,
@@ -131,7 +132,7 @@ impl Audit {
         registry.register("audit_events", "Lines of the audit trail, by interface and outcome", audit.events.clone());
         let help = "Calls answered over the Unix sockets, by interface, method and gRPC code";
         registry.register("grpc_calls", help, audit.calls.clone());
-        let help = "How long calls over the Unix sockets took, by interface and method";
+        let help = "Duration of calls over the Unix sockets, by interface and method";
         registry.register("grpc_call_duration_seconds", help, audit.seconds.clone());
         audit
     }

@@ -1,6 +1,6 @@
 //! `amphora backup`, `amphora backup list`, `verify` and `prune`
 //!
-//! - The server writes backups, into a folder on its machine; looking after the folder needs no server.
+//! - The server writes backups into a folder on its machine; listing, verifying and pruning them needs no server.
 
 use std::path::{Path, PathBuf};
 

@@ -88,7 +88,7 @@ pub enum Command {
     /// Unmount a directory
     #[command(after_help = examples::UMOUNT)]
     Umount(mount::umount::Umount),
-    /// Run the fd holder, which keeps mounts while no server runs; `serve` starts one if none is there
+    /// Run the fd holder, which keeps mounts while no server runs; `serve` starts one if none runs
     Holder(Holder),
     /// Deliver the cache invalidations of a mount to the kernel; `serve` starts one for each persistent mount
     #[command(hide = true)]
@@ -130,9 +130,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(),
     match cli.command {
         Command::Serve(flags) => crate::serve::run(flags, cli.admin_endpoint, env),
         Command::Holder(holder) => holder.run(env),
-        Command::Notifier => {
-            fuse::run_notifier().map_err(|error| Failure::failed(format!("no server is there ({error})")))
-        }
+        Command::Notifier => fuse::run_notifier().map_err(|error| {
+            Failure::failed(format!("the process of the server that started this one is gone ({error})"))
+        }),
         Command::Check(check) => check.run(env, &mut printer),
         Command::Backup(backup) if backup.is_local() => backup.look_after(&mut printer),
         Command::Completions { shell } => completions(shell, &mut printer),
@@ -284,10 +284,10 @@ mod tests {
         let named = folder.path().join("named");
         let env = |name: &str| (name == "AMPHORA_DATA_DIR").then(|| named.clone().into_os_string());
         let chosen = |env: Env<'_>| endpoint(env, &packaged).expect("a path");
-        assert!(chosen(&|_| None).path().ends_with("amphora-data/run/admin.sock"), "neither is there");
+        assert!(chosen(&|_| None).path().ends_with("amphora-data/run/admin.sock"), "neither socket exists");
         std::fs::write(&packaged, "").expect("made");
         assert_eq!(chosen(&|_| None).path(), packaged);
-        assert_eq!(chosen(&env).path(), named.join("run/admin.sock"), "somebody named a data folder");
+        assert_eq!(chosen(&env).path(), named.join("run/admin.sock"), "the environment names a data folder");
     }
 
     #[test]

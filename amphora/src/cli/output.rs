@@ -96,7 +96,7 @@ impl Printer {
         }
     }
 
-    /// Prints raw bytes, whatever the format.
+    /// Prints raw bytes, in either format.
     pub(super) fn raw(&mut self, bytes: &[u8]) -> Result<(), Failure> {
         match self.out.write_all(bytes).and_then(|()| self.out.flush()) {
             // The reader stopped reading, as `head` does; that is not an error.
@@ -261,7 +261,7 @@ pub(super) mod tests {
     #[test]
     fn a_table_fits_the_terminal_and_its_widest_columns_give_way() {
         let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
-        let rows = [row(["photos", "alice", "/a/very/long/path/of/somebody/who/likes/them"])];
+        let rows = [row(["photos", "alice", "/a/very/long/path/of/a/user/who/likes/them"])];
         let all = table(&["NAME", "OWNER", "PATH"], &rows, None);
         assert!(all.lines().any(|line| line.chars().count() > 50), "{all}");
         let fitted = table(&["NAME", "OWNER", "PATH"], &rows, Some(40));

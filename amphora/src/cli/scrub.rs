@@ -10,7 +10,8 @@ use super::progress::Line;
 use crate::config::Size;
 use crate::failure::Failure;
 
-/// Verify the checksums of all content now, or follow the pass that runs. The pass continues if this command is interrupted.
+/// Verify the checksums of all content now, or follow the pass that runs. The pass continues if this command is
+/// interrupted.
 #[derive(Debug, Args)]
 pub struct Scrub {
     /// Read limit per second [default: --scrub-rate of the server]
@@ -19,7 +20,7 @@ pub struct Scrub {
 }
 
 /// The placeholder for names of damaged content, which are found only by reading all records.
-const UNNAMED: &str = "objects that `amphora check`, run on the closed store, names";
+const UNNAMED: &str = "unknown objects; stop the server and run `amphora check` to list them";
 
 /// The printed form of damaged content.
 #[derive(Serialize)]
@@ -65,7 +66,7 @@ impl Scrub {
         let mut line = Line::new();
         loop {
             let Some(next) = next(&mut told).await? else {
-                return Err(Failure::failed("the server stopped; the scrub goes on when it is started again"));
+                return Err(Failure::failed("the server stopped; the scrub continues when it is started again"));
             };
             if next.done {
                 drop(line);

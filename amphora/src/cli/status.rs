@@ -53,14 +53,16 @@ impl Unserved {
     fn text(&self) -> String {
         let (bucket, dir) =
             (self.bucket.as_deref().unwrap_or("?"), self.dir.as_deref().unwrap_or("an unknown directory"));
-        format!("{bucket} at {dir}: programs in it get EIO ({}); to end it: amphora umount {dir}", self.why)
+        format!("{bucket} at {dir}: programs in it get EIO ({}); to end the mount: amphora umount {dir}", self.why)
     }
 }
 
 impl LostMount {
     fn text(&self) -> String {
         let Self { bucket, dir, why, command } = self;
-        format!("{bucket} at {dir}: {why}; to have it back: {command}; to forget it: amphora umount {dir}")
+        format!(
+            "{bucket} at {dir}: {why}; to mount it again: {command}; to remove it from this list: amphora umount {dir}"
+        )
     }
 }
 

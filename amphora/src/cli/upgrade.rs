@@ -46,7 +46,7 @@ pub(super) async fn run(mut client: Client, socket: &SocketPath, printer: &mut P
 /// The version of the server that was started after `last`.
 async fn next(socket: &SocketPath, last: i64) -> Result<String, Failure> {
     let (begun, mut line) = (Instant::now(), Line::new());
-    let mut failed = Failure::failed("the server that was upgraded does not answer: see its log");
+    let mut failed = Failure::failed("the upgraded server does not answer: see its log");
     while begun.elapsed() < LIMIT {
         // Either program may be starting or ending: the socket stays, but connections may break.
         match status(socket).await {

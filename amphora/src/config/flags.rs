@@ -14,8 +14,8 @@ const MEMORY_MIN: u64 = 16 << 20;
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Each flag is also a variable of the environment (--s3-listen: AMPHORA_S3_LISTEN) and a key of \
-                        the TOML file of --config (s3-listen = \"127.0.0.1:9000\"). A flag goes before the environment, \
-                        the environment before the file.\n\nAMPHORA_ROOT_ACCESS_KEY_ID and \
+                        the TOML file of --config (s3-listen = \"127.0.0.1:9000\"). A flag overrides the environment, \
+                        the environment overrides the file.\n\nAMPHORA_ROOT_ACCESS_KEY_ID and \
                         AMPHORA_ROOT_SECRET_ACCESS_KEY set the root key at the first start."
 )]
 pub struct Flags {
@@ -91,8 +91,8 @@ pub struct Flags {
     /// Maximum number of mounts, of `amphora mount` and CSI together
     #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
     pub max_mounts: usize,
-    /// Keep the idle processors of a virtual machine of at most 4 awake while a mount serves over 5,000 requests a second;
-    /// this affects the whole machine
+    /// Keep the idle processors of a virtual machine of at most 4 awake while a mount serves over 5,000 requests a
+    /// second; this affects the whole machine
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set)]
     pub keep_awake: bool,
     /// S3 region
@@ -128,8 +128,8 @@ pub struct Flags {
     /// COSI driver name
     #[arg(long, value_name = "NAME", default_value = "cosi.amphora.dev", value_parser = word)]
     pub cosi_driver_name: String,
-    /// How old a new bucket is when COSI's CreateBucket answers, times the number of buckets made in the last minute; or
-    /// off. The COSI controller 0.2.2 needs the time to write a bucket's name into its claim
+    /// Age of a new bucket at which COSI's CreateBucket answers, multiplied by the number of buckets created in the
+    /// last minute; or off. The COSI controller 0.2.2 needs the time to write a bucket's name into its claim
     #[arg(long, value_name = "TIME|off", default_value = "2s")]
     pub cosi_answer_delay: Interval,
     /// Format of the log on stderr

@@ -1,4 +1,4 @@
-//! What is logged and how: the values of `--log-level` and `--log-format`.
+//! The values of `--log-level` and `--log-format`.
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;

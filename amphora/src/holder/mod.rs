@@ -24,10 +24,10 @@ const PROGRAM: &str = concat!("amphora ", env!("CARGO_PKG_VERSION"));
 /// The holder's socket and lifetime.
 #[derive(Debug, Args)]
 pub struct Holder {
-    /// Where servers reach it
+    /// Socket at which servers connect
     #[arg(long, value_name = "unix://PATH")]
     socket: SocketPath,
-    /// Leave the session of the process that starts it, and end when there is nothing to hold: how `serve` starts it
+    /// Leave the session of the starting process, and end when no mount is held; `serve` starts the holder in this way
     #[arg(long)]
     detached: bool,
 }
@@ -43,7 +43,7 @@ impl Holder {
         if detached {
             close_inherited();
         }
-        let failed = |why: String| Failure::failed(format!("nothing can be held at {socket}: {why}"));
+        let failed = |why: String| Failure::failed(format!("the holder cannot start at {socket}: {why}"));
         socket.make_folder().map_err(failed)?;
         let lifetime = if detached { Lifetime::WhileNeeded } else { Lifetime::Forever };
         let service = Service::bind(socket.path(), PROGRAM, lifetime).map_err(|error| failed(error.to_string()))?;

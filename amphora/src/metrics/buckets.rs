@@ -152,7 +152,7 @@ fn sum(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 impl Collector for Buckets {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (count, rows) = self.look(|seen| (seen.count, seen.rows.clone()));
-        gauge(&mut encoder, "buckets", "Buckets there are", count as u64)?;
+        gauge(&mut encoder, "buckets", "Number of buckets", count as u64)?;
         type Value = fn(&Row) -> Option<u64>;
         let families: [(&str, &str, Value); 7] = [
             ("bucket_size_bytes", "Sum of the sizes of the files of a bucket", |row| Some(row.bytes)),
@@ -160,10 +160,10 @@ impl Collector for Buckets {
             ("bucket_inodes", "Files, directories and symbolic links of a bucket", |row| Some(row.inodes)),
             ("bucket_objects", "Current objects of a bucket, as a listing counts them", |row| row.objects),
             ("bucket_hidden_keys", "Current objects of a bucket that mounts cannot show", |row| row.hidden_keys),
-            ("bucket_quota_bytes", "The most bytes a bucket may hold; none without a quota", |row| row.quota_bytes),
+            ("bucket_quota_bytes", "Quota of a bucket in bytes; no series without a quota", |row| row.quota_bytes),
             (
                 "bucket_last_backup_timestamp_seconds",
-                "The moment that the last backup of a bucket shows, in seconds since 1970; none without a backup",
+                "Time of the content in the last backup of a bucket, in seconds since 1970; no series without a backup",
                 |row| row.backup,
             ),
         ];
@@ -177,9 +177,9 @@ impl Collector for Buckets {
             }
         }
         let (done, failed) = self.backups.counts();
-        counter(&mut encoder, "backups", "Backups of buckets that were made", done)?;
+        counter(&mut encoder, "backups", "Backups of buckets that succeeded", done)?;
         counter(&mut encoder, "backups_failed", "Backups of buckets that failed", failed)?;
-        let help = "The moment that the last backup of any bucket shows, in seconds since 1970; 0: there was none";
+        let help = "Time of the content in the newest backup of any bucket, in seconds since 1970; 0: there is none";
         gauge(&mut encoder, "backup_last_success_timestamp_seconds", help, seconds(self.backups.newest()))
     }
 }
@@ -210,7 +210,7 @@ mod tests {
         };
         seen.take(&usages(many().chain(["zzz".to_owned()])), at);
         assert_eq!((seen.count, seen.rows.len()), (10_001, s3::BUCKETS_MAX + 1));
-        assert!(seen.own.iter().any(|name| name.as_str() == "zzz"), "it keeps its series");
+        assert!(seen.own.iter().any(|name| name.as_str() == "zzz"), "a bucket keeps its series");
         let rest = seen.rows.last().expect("the rest");
         let others = 10_001 - s3::BUCKETS_MAX as u64;
         let expected = Row {
@@ -225,6 +225,6 @@ mod tests {
         };
         assert_eq!(*rest, expected);
         seen.take(&usages(["b-00001".to_owned()]), |_| None);
-        assert_eq!((seen.own.len(), seen.rows.len()), (1, 2), "what is gone has no series");
+        assert_eq!((seen.own.len(), seen.rows.len()), (1, 2), "a deleted bucket has no series");
     }
 }

@@ -26,21 +26,21 @@ impl fmt::Debug for MountFigures {
 
 impl Collector for MountFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        gauge(&mut encoder, "mounts", "Directories that show a bucket", self.0.list().len() as u64)?;
+        gauge(&mut encoder, "mounts", "Mounts of buckets and snapshots", self.0.list().len() as u64)?;
         let totals = self.0.totals();
         counter(
             &mut encoder,
             "fuse_read_bytes",
-            "Bytes read through mounts, past the kernel's cache",
+            "Bytes that programs read from the server through mounts, not from the kernel's cache",
             totals.read_bytes,
         )?;
         counter(&mut encoder, "fuse_written_bytes", "Bytes written through mounts", totals.written_bytes)?;
-        let help = "Calls of the kernel answered with an error, by operation";
+        let help = "Requests of the kernel answered with an error, by operation";
         let mut errors = encoder.encode_descriptor("fuse_errors", help, None, MetricType::Counter)?;
         for (operation, total) in &totals.operations {
             ConstCounter::new(total.errors).encode(errors.encode_family(&[("operation", *operation)])?)?;
         }
-        let help = "How long calls of the kernel took, by operation";
+        let help = "Duration of the kernel's requests, by operation";
         let unit = Unit::Seconds;
         let mut took =
             encoder.encode_descriptor("fuse_operation_duration", help, Some(&unit), MetricType::Histogram)?;
@@ -71,9 +71,9 @@ impl fmt::Debug for HolderCollector {
 impl Collector for HolderCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let Some(holder) = self.0.holder() else { return Ok(()) };
-        let help = "1 while a holder keeps mounts for this server; one is started with the first mount";
+        let help = "1 while a holder keeps mounts for this server; the server starts one with the first mount";
         gauge(&mut encoder, "holder_up", help, u64::from(holder.program.is_some()))?;
-        let help = "Mounts that outlive this server";
+        let help = "Mounts that the holder keeps for the next server";
         gauge(&mut encoder, "holder_mounts", help, holder.mounts as u64)?;
         let program = holder.program.unwrap_or_default();
         let metric = Info::new([("program", program.as_str())]);

@@ -32,8 +32,13 @@ impl Collector for StoreStats {
         gauge(&mut encoder, "store_poisoned", "1 while the store refuses writes after a failed sync", poisoned)?;
         let full = u64::from(stats.disk_full);
         gauge(&mut encoder, "store_disk_full", "1 while the disk is full and only deletions are accepted", full)?;
-        gauge(&mut encoder, "store_disk_free_bytes", "Free on the disk of the data folder", stats.free_bytes)?;
-        gauge(&mut encoder, "store_disk_size_bytes", "Size of the disk of the data folder", stats.total_bytes)?;
+        gauge(&mut encoder, "store_disk_free_bytes", "Free bytes on the disk of the data folder", stats.free_bytes)?;
+        gauge(
+            &mut encoder,
+            "store_disk_size_bytes",
+            "Size of the disk of the data folder in bytes",
+            stats.total_bytes,
+        )?;
         let help = "Operations that wait to be committed";
         gauge(&mut encoder, "store_queued_operations", help, stats.queue_depth)?;
         counter(&mut encoder, "store_collected", "Blobs and segments removed by the collector", stats.collected)?;
@@ -41,11 +46,11 @@ impl Collector for StoreStats {
         let mut histogram = |name: &str, help: &str, taken| {
             latency(encoder.encode_descriptor(name, help, Some(&seconds), MetricType::Histogram)?, taken)
         };
-        let help = "How long a batch of metadata took to be committed, with its sync where one was asked for";
+        let help = "Duration of metadata commits, including the sync of those that are synced";
         histogram("store_commit_duration", help, &stats.commit_latency)?;
-        let help = "How long callers waited for metadata to be synced, by commits or separate syncs";
+        let help = "Time that callers waited for metadata to be synced, by commits or separate syncs";
         histogram("store_metadata_sync_duration", help, &stats.metadata_sync_latency)?;
-        let help = "How long each fsync, fdatasync and syncfs of the store took, without those within a synced commit";
+        let help = "Duration of each fsync, fdatasync and syncfs of the store, except those of synced commits";
         histogram("store_fsync_duration", help, &stats.disk_sync_latency)
     }
 }
@@ -65,7 +70,8 @@ impl Collector for LifecycleStats {
         counter(&mut encoder, "lifecycle_passes", "Passes over all buckets with lifecycle rules", stats.passes)?;
         let help = "Keys, versions and uploads examined by lifecycle rules";
         counter(&mut encoder, "lifecycle_examined", help, stats.looked_at)?;
-        let help = "What lifecycle rules removed: current objects, noncurrent versions, delete markers, uploads";
+        let help =
+            "Current objects, noncurrent versions, delete markers and uploads that lifecycle rules removed, by kind";
         let mut expired = encoder.encode_descriptor("lifecycle_expired", help, None, MetricType::Counter)?;
         let kinds = [
             ("current", stats.current),
@@ -77,7 +83,7 @@ impl Collector for LifecycleStats {
             ConstCounter::new(count).encode(expired.encode_family(&[("kind", kind)])?)?;
         }
         counter(&mut encoder, "lifecycle_errors", "Buckets or passes abandoned until the next pass", stats.errors)?;
-        let help = "When the last whole pass ended, in seconds since 1970; 0: never";
+        let help = "When the last complete pass ended, in seconds since 1970; 0: never";
         gauge(&mut encoder, "lifecycle_completed_timestamp_seconds", help, seconds(stats.completed))?;
         let help = "Keys, versions and uploads examined so far in the current bucket";
         let mut progress = encoder.encode_descriptor("lifecycle_bucket_examined", help, None, MetricType::Gauge)?;
@@ -108,7 +114,7 @@ impl Collector for ScrubStats {
         counter(&mut encoder, "scrub_errors", "Passes of the scrub interrupted by an error", stats.errors)?;
         let help = "When the current or last pass of the scrub began, in seconds since 1970; 0: never";
         gauge(&mut encoder, "scrub_started_timestamp_seconds", help, seconds(stats.started))?;
-        let help = "When the last whole pass of the scrub ended, in seconds since 1970; 0: never";
+        let help = "When the last complete pass of the scrub ended, in seconds since 1970; 0: never";
         gauge(&mut encoder, "scrub_completed_timestamp_seconds", help, seconds(stats.completed))?;
         let (done, total) = stats.progress.unwrap_or_default();
         let help = "Bytes read in the current pass of the scrub; 0: none is running";

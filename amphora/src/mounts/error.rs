@@ -12,7 +12,7 @@ pub enum Error {
         dir: PathBuf,
     },
     /// A bucket is mounted there already.
-    #[error("{} shows \"{bucket}\" already: unmount it first, or use another directory", dir.display())]
+    #[error("{} already shows \"{bucket}\": unmount it first, or use another directory", dir.display())]
     Taken {
         /// The directory.
         dir: PathBuf,
@@ -20,7 +20,7 @@ pub enum Error {
         bucket: String,
     },
     /// The limit of mounts is reached.
-    #[error("there are {limit} mounts, as many as may be: unmount one, or raise --max-mounts")]
+    #[error("the limit of {limit} mounts is reached: unmount one, or raise --max-mounts")]
     TooMany {
         /// The limit.
         limit: usize,
@@ -53,13 +53,13 @@ pub enum Error {
         dir: PathBuf,
     },
     /// The store refuses changes through the mount, so a remount cannot allow them.
-    #[error("{} cannot be remounted read-write: it shows a snapshot, or its key's grant was for reading when it was mounted", dir.display())]
+    #[error("{} cannot be remounted read-write: it shows a snapshot, or its key had only a read grant when it was mounted", dir.display())]
     FixedReadOnly {
         /// The directory.
         dir: PathBuf,
     },
     /// A remount cannot change the option.
-    #[error("{} is not mounted with this {option}, and a remount changes ro and rw alone: unmount it and mount it again", dir.display())]
+    #[error("{} is not mounted with this {option}, and a remount changes only ro and rw: unmount it and mount it again", dir.display())]
     Fixed {
         /// The directory.
         dir: PathBuf,

@@ -143,8 +143,8 @@ fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holde
                 let (dir, was) = (held.path().display(), description.store.display());
                 tracing::warn!(
                     %dir, %was,
-                    "the holder keeps a mount of a store that is not where it was: programs inside wait. If it is this \
-                     one, start the server with its data folder where that was; else end the mount with umount -f"
+                    "the holder keeps a mount of a store whose data folder has moved: programs inside wait. If it is this \
+                    store, start the server with the data folder at its old path; otherwise end the mount with umount -f"
                 );
             }
             Ok(_) => {}
@@ -153,15 +153,15 @@ fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holde
                 let id = deposit.id;
                 tracing::error!(
                     id,
-                    "the holder keeps a mount of this store that this version cannot read: its programs get EIO until the \
-                     version is started that made it"
+                    "the holder keeps a mount of this store with a record that this version cannot read: its programs get \
+                    EIO until the version that made it is started"
                 );
                 left.unreadable.push(deposit);
             }
             Err(deposit) => {
                 tracing::error!(
                     id = deposit.id,
-                    "the fd holder keeps a mount that this version cannot read, perhaps of another store: start the version that made it"
+                    "the fd holder keeps a mount with a record that this version cannot read, perhaps of another store: start the version that made it"
                 );
             }
         }

@@ -229,11 +229,15 @@ mod tests {
         let file = folder.path().join("mounts/1.json");
         let damaged = std::fs::read_to_string(&file).expect("read").replace("/mnt/one", "/mnt/etc");
         std::fs::write(&file, &damaged).expect("damaged");
-        std::fs::write(folder.path().join("mounts/note"), "of somebody").expect("written");
+        std::fs::write(folder.path().join("mounts/note"), "not a record").expect("written");
         let again = Records::open(folder.path()).expect("opened");
         assert_eq!(again.all().len(), 1);
         again.put(Path::new("/mnt/three"), &request(true), 7).expect("written");
-        assert_eq!(std::fs::read_to_string(&file).expect("read"), damaged, "it is left for people to look at");
+        assert_eq!(
+            std::fs::read_to_string(&file).expect("read"),
+            damaged,
+            "the unreadable file is kept for examination"
+        );
     }
 
     #[test]

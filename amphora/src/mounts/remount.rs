@@ -2,7 +2,7 @@
 //!
 //! - The kernel enforces it, so a remount takes effect at once, even one that bypasses this server
 //!   (`mount -i -o remount,rw`). Changes that the store refuses, because of a read-only grant, a snapshot or CSI's
-//!   request, stay refused whatever the kernel allows.
+//!   request, stay refused even if the kernel allows them.
 //! - All other options stay; repeating them unchanged, as fstab does, is allowed.
 
 use std::path::Path;

@@ -13,7 +13,7 @@ pub struct Request {
     pub bucket: BucketName,
     /// Begin as a read-only mount. The kernel enforces it, and a remount may lift it.
     pub read_only: bool,
-    /// Have the store refuse changes, whatever the kernel allows: the grant is read-only, or CSI asked for it.
+    /// Have the store refuse changes even if the kernel allows them: the grant is read-only, or CSI requested it.
     pub fixed_read_only: bool,
     /// The directory of the bucket to show; empty for all.
     pub prefix: String,
@@ -71,7 +71,7 @@ impl Look {
 }
 
 impl Request {
-    /// The options of the FUSE mount. `read_only`: whether the volume is read-only, whatever was requested.
+    /// The options of the FUSE mount. `read_only`: whether the volume is read-only, regardless of the request.
     pub(super) fn options(&self, read_only: bool) -> fuse::Options {
         let defaults = fuse::Options::default();
         fuse::Options {

@@ -83,7 +83,7 @@ fn text(error: &Error) -> String {
 fn lost(record: &Record) -> Option<String> {
     let why = match fuse::mountpoint_state(&record.dir) {
         MountpointState::Stale => "the server and its holder ended together",
-        MountpointState::Silent => "no server answers its programs: is its holder at another --holder-endpoint?",
+        MountpointState::Silent => "no server answers its programs; its holder may be at another --holder-endpoint",
         MountpointState::NotMounted | MountpointState::Amphora | MountpointState::Other => return None,
     };
     Some(why.to_owned())

@@ -47,7 +47,7 @@ impl Table {
             self.take_over_or_refuse(holding, inherited);
         }
         for deposit in unreadable {
-            let why = "another version made it, and this version cannot read its record: start that version";
+            let why = "this version cannot read its record: start the version that made it";
             self.refuse(holding, deposit.id, None, why.to_owned(), Refusal::of(&deposit));
         }
     }
@@ -109,8 +109,7 @@ impl Table {
         held.abandon()?;
         holding.withdraw(held.id()).map_err(|source| Error::Holder { source })?;
         if self.records.at(dir).is_some() {
-            let why =
-                "the store does not know it: the store was restored to an earlier state, or too much changed meanwhile";
+            let why = "the store has no session for it: the store was restored to an earlier state, or too much changed meanwhile";
             self.state().lost.insert(dir.to_owned(), why.to_owned());
         }
         Ok(())

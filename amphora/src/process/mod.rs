@@ -1,5 +1,6 @@
-//! What this process is to others: `notify` tells systemd its state, `passed` passes its sockets on, `program` is what it
-//! is started again as; the file itself protects the secrets in its environment and its core dumps.
+//! The interface of this process to other processes: `notify` sends its state to systemd, `passed_sockets` passes its
+//! listening sockets on in an upgrade, `program` is the program file that an upgrade starts. This file keeps secrets
+//! out of the environment and core dumps.
 //!
 //! - Secrets are removed from the environment before anything else runs: `/proc/PID/environ` shows the memory that the
 //!   kernel filled, which is overwritten, and no child or next program inherits them.

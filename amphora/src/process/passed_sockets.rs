@@ -52,7 +52,7 @@ impl PassedSockets {
         match socket.as_fd().try_clone_to_owned() {
             Ok(copy) => drop(self.going.insert(name.to_owned(), copy)),
             Err(error) => {
-                tracing::warn!(%error, door = name, "an upgrade will bind this endpoint again, and drop connections meanwhile");
+                tracing::warn!(%error, endpoint = name, "an upgrade will bind this endpoint again, and drop connections meanwhile");
             }
         }
     }

@@ -22,7 +22,7 @@ const CHECK: &str = "--check-config";
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
-    /// Including its name as it was called.
+    /// The arguments, including the name that it was called by.
     args: Vec<OsString>,
 }
 
@@ -63,7 +63,7 @@ impl Program {
             return Ok(());
         }
         let words = words.trim().trim_start_matches("amphora: ").replace('\n', " ");
-        Err(format!("{} does not take this server's settings: {words}", self.path.display()))
+        Err(format!("{} does not accept this server's settings: {words}", self.path.display()))
     }
 
     fn ask(&self, args: &[OsString]) -> Result<Output, String> {
@@ -75,7 +75,7 @@ impl Program {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("{path} does not run ({error}): install the next version there"))?;
+            .map_err(|error| format!("{path} does not run ({error}): install the next version at this path"))?;
         let deadline = Instant::now() + ANSWER_LIMIT;
         while child.try_wait().is_ok_and(|ended| ended.is_none()) {
             if Instant::now() > deadline {
@@ -135,6 +135,6 @@ mod tests {
         assert!(program("/bin/true").version().expect_err("another").contains("not an amphora program"));
         assert!(program("/bin/true").check().is_ok());
         let text = program("/bin/false").check().expect_err("refused");
-        assert!(text.contains("/bin/false does not take"), "{text}");
+        assert!(text.contains("/bin/false does not accept"), "{text}");
     }
 }

@@ -81,7 +81,7 @@ async fn metrics(State(source): State<Source>, headers: HeaderMap) -> Response {
     let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let format = Format::of(accept);
     let Ok(place) = Arc::clone(&source.answers).try_acquire_owned() else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "too many ask for the metrics at once\n").into_response();
+        return (StatusCode::SERVICE_UNAVAILABLE, "too many concurrent requests for metrics\n").into_response();
     };
     let encoded = tokio::task::spawn_blocking(move || {
         let _place = place;

@@ -1,5 +1,5 @@
-//! Child processes left from before an upgrade: the new program in this process has to wait for them, or they stay as
-//! zombies.
+//! Child processes of the program before an upgrade: the new program in this process waits for their end, so that they
+//! do not stay as zombies.
 
 use std::time::Duration;
 

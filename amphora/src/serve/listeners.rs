@@ -89,7 +89,7 @@ async fn bind(flag: &str, address: SocketAddr) -> Result<(TcpListener, SocketAdd
     bound.map_err(|error| {
         let variable = flag.trim_start_matches('-').replace('-', "_").to_uppercase();
         Failure::failed(format!(
-            "{address} cannot be served ({error}): end what uses it, or name another with {flag} or AMPHORA_{variable}"
+            "{address} cannot be served ({error}): stop the program that uses it, or name another with {flag} or AMPHORA_{variable}"
         ))
     })
 }
@@ -158,12 +158,15 @@ impl OpenListeners {
         let drained = tokio::time::timeout(limit, async {
             while let Some(ended) = self.tasks.join_next().await {
                 if let Ok((name, Err(why))) = ended {
-                    tracing::warn!(door = name, why, "a listener did not close cleanly");
+                    tracing::warn!(endpoint = name, why, "an endpoint did not close cleanly");
                 }
             }
         });
         if drained.await.is_err() {
-            tracing::warn!(limit_s = limit.as_secs(), "the time to drain is over; requests in progress are cut off");
+            tracing::warn!(
+                limit_s = limit.as_secs(),
+                "requests in progress did not end within the time limit and are cut off"
+            );
             self.tasks.shutdown().await;
         }
     }

@@ -27,7 +27,7 @@ pub(super) async fn key(settings: &Settings, store: &Store) -> Result<Root, Fail
         let own = || settings.data_dir.join("master.key");
         let (why, file) = (with_causes(&error), settings.master_key.clone().unwrap_or_else(own));
         Failure::failed(format!(
-            "reading the root key: {why}; was {} changed? bring back the one of this store",
+            "reading the root key: {why}; if {} was changed, restore the one of this store",
             file.display()
         ))
     })?;
@@ -36,8 +36,8 @@ pub(super) async fn key(settings: &Settings, store: &Store) -> Result<Root, Fail
     if settings.root_key.as_ref().is_some_and(|asked| *asked != stored) {
         tracing::warn!(
             key = %stored,
-            "AMPHORA_ROOT_ACCESS_KEY_ID and AMPHORA_ROOT_SECRET_ACCESS_KEY count at the first start only; \
-             the store has another root key and keeps it"
+            "AMPHORA_ROOT_ACCESS_KEY_ID and AMPHORA_ROOT_SECRET_ACCESS_KEY are used only at the first start; \
+            this store keeps its root key, which is another one"
         );
     }
     let credentials = settings.data_dir.join("root-credentials");

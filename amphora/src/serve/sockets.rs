@@ -88,14 +88,14 @@ fn clear_way(path: &SocketPath) -> Result<(), String> {
         Err(error) => return Err(error.to_string()),
     };
     if !found.file_type().is_socket() {
-        return Err("the path is taken by a file that is not a socket".into());
+        return Err("the path has a file that is not a socket".into());
     }
     match UnixStream::connect(path.path()) {
-        Ok(_) => Err("a running process answers there, perhaps another server".into()),
+        Ok(_) => Err("a running process, perhaps another server, answers at this path".into()),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path.path()).map_err(|error| format!("the stale socket cannot be removed ({error})"))
         }
-        Err(error) => Err(format!("the socket there cannot be tried ({error})")),
+        Err(error) => Err(format!("connecting to the socket at this path fails ({error})")),
     }
 }
 

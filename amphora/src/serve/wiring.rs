@@ -133,7 +133,7 @@ pub(super) async fn holding(settings: &Settings) -> Result<(Option<Holding>, Inh
 /// The table of mounts, with the records in the data folder.
 pub(super) fn mounts(settings: &Settings, store: &Store, holding: Option<Holding>) -> Result<Table, Failure> {
     let table = Table::new(store.clone(), holding, &settings.data_dir, settings.max_mounts);
-    table.map_err(|error| Failure::failed(format!("the records of mounts: {}", with_causes(&error))))
+    table.map_err(|error| Failure::failed(format!("reading the records of mounts: {}", with_causes(&error))))
 }
 
 /// How mounts are treated when the server ends.

@@ -1,17 +1,17 @@
-//! One kept connection, and HTTP/1.1 as far as S3 servers speak it.
+//! An HTTP/1.1 client with one kept-alive connection; it implements what S3 servers use.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long a server may be silent.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of reads and writes.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A connection, made when first needed.
+/// A client; it connects at the first request.
 pub struct Client {
     endpoint: String,
     connection: Option<BufReader<TcpStream>>,
-    /// The body of the last answer.
+    /// The body of the last answer, if it was kept.
     pub answer: Vec<u8>,
 }
 
@@ -27,8 +27,8 @@ impl Client {
         Self { endpoint: endpoint.into(), connection: None, answer: Vec::new() }
     }
 
-    /// Sends a head and what `body` writes, and reads the answer: `keep` says whether into [`Client::answer`]. Gives
-    /// status and length.
+    /// Sends a head and the bytes that `body` writes, and reads the answer, into [`Client::answer`] if `keep` is set.
+    /// Returns status and length.
     pub fn send(
         &mut self,
         head: &str,
@@ -68,7 +68,7 @@ impl Client {
 fn connect(endpoint: &str) -> std::io::Result<BufReader<TcpStream>> {
     let stream = TcpStream::connect(endpoint)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     Ok(BufReader::with_capacity(256 * 1024, stream))
 }
 
@@ -85,7 +85,7 @@ fn read_line(connection: &mut BufReader<TcpStream>) -> std::io::Result<String> {
     Ok(line)
 }
 
-/// Status, framing of the body, and whether the connection ends behind it.
+/// Reads a head: status, framing of the body, and whether the connection ends after it.
 fn read_head(connection: &mut BufReader<TcpStream>) -> std::io::Result<(u16, Framing, bool)> {
     let first = read_line(connection)?;
     let status = first.split(' ').nth(1).and_then(|status| status.parse().ok());

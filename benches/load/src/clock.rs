@@ -1,10 +1,10 @@
-//! The time of day, as signatures carry it.
+//! The current time in the format of signatures.
 
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-/// Now, as `20260131T235959Z`.
+/// The current time, as `20260131T235959Z`.
 pub fn now() -> String {
     let stamp = format_description!("[year][month][day]T[hour][minute][second]Z");
-    OffsetDateTime::now_utc().format(stamp).expect("a moment has all that a stamp shows")
+    OffsetDateTime::now_utc().format(stamp).expect("every time can be formatted so")
 }

@@ -1,9 +1,10 @@
-//! A load generator for S3 servers: so many clients, one kind of request, for a time or a count; one line of JSON.
+//! A load generator for S3 servers: a number of clients send one kind of request, for a time or up to a count. It
+//! prints the result as one line of JSON.
 //!
-//! - Every client has a thread and a connection that is kept alive. Requests are signed (SigV4), bodies are not, but
-//!   for `put-signed`.
-//! - No two bodies share 64 KiB, so that no server can store them once.
-//! - Times are the clients'; processor time and memory are those of the process named by `--pid`.
+//! - Every client has a thread and a kept-alive connection. Requests are signed (SigV4); bodies are signed only with
+//!   `put-signed`.
+//! - No two bodies have 64 KiB in common, so that no server can store equal content once.
+//! - Latencies are measured by the clients; processor time and memory are those of the process of `--pid`.
 
 mod client;
 mod clock;
@@ -19,14 +20,14 @@ use std::time::{Duration, Instant};
 use options::Options;
 use work::Work;
 
-/// What the clients share.
+/// The state that all clients share.
 #[derive(Default)]
 struct Shared {
     taken: AtomicU64,
     stop: AtomicBool,
 }
 
-/// What one client did.
+/// The results of one client.
 #[derive(Default)]
 struct Done {
     took: Vec<Duration>,
@@ -75,7 +76,7 @@ fn client(options: &Options, shared: &Shared) -> Done {
             Err(why) => {
                 done.errors += 1;
                 done.first_error.get_or_insert(why);
-                // A server that refuses everything need not be asked for the whole time.
+                // The run ends early if the server refuses everything.
                 if done.errors > 20 {
                     shared.stop.store(true, Ordering::Relaxed);
                 }

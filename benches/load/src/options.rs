@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-/// How it is called.
+/// The usage message.
 pub const USAGE: &str = "usage: load OPERATION --endpoint HOST:PORT --key ID --secret SECRET [options]
 operations: make-bucket, put, put-signed (aws-chunked, each chunk signed), get, list (all keys, page by page),
             list-prefixes (one page with delimiter), delete
   --bucket NAME (bench)   --prefix P (load/)   --size BYTES (4096)   --clients N (1)   --seconds S (60)
   --count N   no more than so many requests    --keys N   keys there are, for get (of a put before: its requests)
-  --pid N     whose processor time and memory are told     --region R (us-east-1)";
+  --pid N     report this process's CPU and memory     --region R (us-east-1)";
 
-/// What to do.
+/// The parsed command line.
 pub struct Options {
     pub operation: String,
     pub endpoint: String,
@@ -30,7 +30,7 @@ pub struct Options {
 impl Options {
     /// Reads the arguments.
     pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
-        let operation = arguments.next().ok_or("say what to do")?;
+        let operation = arguments.next().ok_or("the operation is missing")?;
         let mut options = Self {
             operation,
             endpoint: String::new(),
@@ -77,7 +77,7 @@ impl Options {
             "--count" => self.count = Some(number()?),
             "--keys" => self.keys = number()?.max(1),
             "--pid" => self.pid = Some(u32::try_from(number()?).map_err(|error| error.to_string())?),
-            _ => return Err(format!("{name} is unknown")),
+            _ => return Err(format!("unknown option {name}")),
         }
         Ok(())
     }

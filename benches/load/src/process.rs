@@ -1,21 +1,21 @@
-//! What a process has used (Linux, `/proc`).
+//! Processor time and memory of a process, from `/proc`.
 
 use std::fs::read_to_string;
 
 /// Processor time and memory.
 #[derive(Default)]
 pub struct Usage {
-    /// In user mode and in the kernel.
+    /// Processor time in user mode and in the kernel.
     pub cpu_ms: f64,
-    /// The largest resident set so far.
+    /// The largest resident set size so far.
     pub peak_mib: f64,
 }
 
-/// What process `pid` has used so far; nothing if it is gone.
+/// The usage of process `pid` so far; zero if it has ended.
 pub fn usage(pid: u32) -> Usage {
     let ticks = || {
         let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything; fields are counted behind it.
+        // The name in parentheses may contain any character, so fields are counted after it.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
         let mut next = || fields.next()?.parse::<f64>().ok();
         Some(next()? + next()?)

@@ -3,10 +3,10 @@
 use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 
-/// The hash of no bytes.
+/// SHA-256 of empty content.
 const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// What signs, for a day and a region.
+/// A signing key for one day and region.
 pub struct Signer {
     key: String,
     scope: String,
@@ -21,7 +21,7 @@ pub struct Unsigned<'a> {
     /// The query, sorted and encoded as it is sent.
     pub query: &'a str,
     pub host: &'a str,
-    /// What stands for the body's hash.
+    /// The value of `x-amz-content-sha256`.
     pub content: &'a str,
     pub stamp: &'a str,
     /// The length of a body whose chunks are signed.
@@ -29,7 +29,7 @@ pub struct Unsigned<'a> {
 }
 
 impl Signer {
-    /// For the day of `stamp`.
+    /// The signing key for the day of `stamp`.
     pub fn new(key: &str, secret: &str, region: &str, stamp: &str) -> Self {
         let day = &stamp[..8];
         let mut signing = mac(format!("AWS4{secret}").as_bytes(), day.as_bytes());
@@ -39,7 +39,7 @@ impl Signer {
         Self { key: key.into(), scope: format!("{day}/{region}/s3/aws4_request"), signing }
     }
 
-    /// The `Authorization` header, and the signature in it, which the first chunk goes on from.
+    /// The `Authorization` header, and its signature, which is an input of the first chunk's signature.
     pub fn sign(&self, request: &Unsigned<'_>) -> (String, String) {
         let Unsigned { method, path, query, host, content, stamp, decoded } = request;
         let mut names = "host;x-amz-content-sha256;x-amz-date".to_owned();
@@ -56,7 +56,7 @@ impl Signer {
         (header, signature)
     }
 
-    /// The signature of a chunk that follows one signed `before`.
+    /// The signature of a chunk; `before` is the signature before it.
     pub fn sign_chunk(&self, stamp: &str, before: &str, chunk: &[u8]) -> String {
         let (scope, hashed) = (&self.scope, hex(&Sha256::digest(chunk)));
         self.seal(&format!("AWS4-HMAC-SHA256-PAYLOAD\n{stamp}\n{scope}\n{before}\n{EMPTY}\n{hashed}"))

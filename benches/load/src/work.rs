@@ -8,20 +8,20 @@ use crate::clock;
 use crate::options::Options;
 use crate::sign::{Signer, Unsigned};
 
-/// Bytes after which a body changes.
+/// The length of the unique blocks of a body.
 const PIECE: usize = 64 * 1024;
-/// Bytes of a signed chunk.
+/// The length of a signed chunk.
 const CHUNK: usize = 64 * 1024;
-/// Keys in one folder.
+/// The number of keys with one common prefix.
 const FOLDERS: u64 = 100;
 
-/// What a request moved.
+/// The result of a request: items and bytes.
 pub struct Step {
     pub items: u64,
     pub bytes: u64,
 }
 
-/// One client at work.
+/// A running client.
 pub struct Work<'a> {
     options: &'a Options,
     client: Client,
@@ -40,7 +40,7 @@ struct Request<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// A client with bytes of its own.
+    /// A client with its own random bytes.
     pub fn new(options: &'a Options) -> Self {
         let mut seed = 0x9e37_79b9_7f4a_7c15_u64;
         let mut next = || {
@@ -53,7 +53,7 @@ impl<'a> Work<'a> {
         Self { options, client: Client::new(&options.endpoint), piece }
     }
 
-    /// Request `number` of all.
+    /// Sends request `number` of all clients.
     pub fn step(&mut self, number: u64) -> Result<Step, String> {
         let options = self.options;
         match options.operation.as_str() {
@@ -64,7 +64,7 @@ impl<'a> Work<'a> {
             "delete" => self.plain("DELETE", &self.path(number), ""),
             "list" => self.list(""),
             "list-prefixes" => self.list("delimiter=%2F&"),
-            other => Err(format!("{other} is no operation")),
+            other => Err(format!("unknown operation {other}")),
         }
     }
 
@@ -120,7 +120,7 @@ impl<'a> Work<'a> {
         sent.map(|_| Step { items: 1, bytes: size as u64 })
     }
 
-    /// With a signature in front of each chunk (SigV4, `STREAMING-AWS4-HMAC-SHA256-PAYLOAD`).
+    /// A PUT with a signature before each chunk (SigV4, `STREAMING-AWS4-HMAC-SHA256-PAYLOAD`).
     fn put_signed(&mut self, number: u64) -> Result<Step, String> {
         let (path, size, mut piece) = (self.path(number), self.options.size, std::mem::take(&mut self.piece));
         let frame = |bytes: usize| format!("{bytes:x};chunk-signature=").len() + 64 + 2 + bytes + 2;
@@ -161,7 +161,7 @@ impl<'a> Work<'a> {
         Ok(Step { items: 1, bytes })
     }
 
-    /// All keys, page by page; with a delimiter, the one page of common prefixes.
+    /// Lists all keys page by page; with a delimiter, one page of common prefixes.
     fn list(&mut self, delimiter: &str) -> Result<Step, String> {
         let path = format!("/{}", self.options.bucket);
         let prefix = self.options.prefix.replace('/', "%2F");
@@ -187,7 +187,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Gives `size` bytes to `send` in pieces, none like another.
+/// Passes `size` bytes to `send` in pieces that all differ.
 fn each_piece(
     piece: &mut [u8],
     number: u64,
@@ -207,7 +207,7 @@ fn text_of<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     Some(from.split_once("</")?.0)
 }
 
-/// Encoded for a query; of the entities of XML, tokens hold none but perhaps `&amp;`.
+/// Encodes a continuation token from XML for a query. Of XML's entities a token contains at most `&amp;`.
 fn encoded(text: &str) -> String {
     let text = text.replace("&amp;", "&");
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(byte);

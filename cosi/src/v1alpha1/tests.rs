@@ -1,4 +1,4 @@
-//! The COSI services on a real store: what the sidecar relies on.
+//! The guarantees of the COSI services that the sidecar relies on, tested on a real store.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

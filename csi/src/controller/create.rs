@@ -97,7 +97,7 @@ impl Controller {
             Ok((bucket, _)) => Ok(CreateVolumeResponse { volume: Some(describe(&bucket)) }),
             // Only a clone is created with content.
             Err(Error::QuotaExceeded { limit_bytes, asked_bytes, .. }) => Err(Status::out_of_range(format!(
-                "a volume of {limit_bytes} bytes does not hold the {asked_bytes} bytes of its source; ask for more"
+                "a volume of {limit_bytes} bytes is too small for the {asked_bytes} bytes of its source; request a larger one"
             ))),
             Err(error) => Err(status::of(error)),
         }

@@ -55,7 +55,7 @@ fn after(token: &str) -> Result<Option<String>, Status> {
     match name {
         Some(name) => Ok(Some(name.to_owned())),
         // CSI v1.12, ListVolumes: the caller starts again from the first page.
-        None => Err(Status::aborted("starting_token is not one of ours; start again without it")),
+        None => Err(Status::aborted("starting_token was not issued by this driver; start again without it")),
     }
 }
 

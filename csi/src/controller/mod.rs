@@ -44,7 +44,7 @@ impl Controller {
     ) -> Result<T, Status> {
         let store = self.store.clone();
         let answer = tokio::task::spawn_blocking(move || read(&store)).await;
-        answer.map_err(|_| Status::internal("a read of the store broke off; see the log"))?.map_err(status::of)
+        answer.map_err(|_| Status::internal("a read of the store failed; see the log"))?.map_err(status::of)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! - A volume is mounted once, at its staging path, and shown at each target path by a bind mount.
 //! - A mount is recorded before it is made, and the record is removed after it is unmounted, so that a restarted
-//!   process knows what to rebuild; see `record.rs` and `recover.rs`.
+//!   process knows which mounts to rebuild; see `record.rs` and `recover.rs`.
 //! - Unmounting never asks the store, so it works though the volume is gone.
 //! - This file only unpacks requests; each operation is in the file of its name.
 
@@ -34,7 +34,7 @@ use record::Records;
 
 pub use recover::Recovered;
 
-/// The key of a publish context which says that the volume is read-only.
+/// The key in a publish context that marks the volume as read-only.
 pub(crate) const READ_ONLY_CONTEXT: &str = "amphora/readonly";
 
 /// All capabilities that work.

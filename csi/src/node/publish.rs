@@ -185,7 +185,7 @@ impl Inner {
 
 fn foreign(mounted: &MountEntry, path: &Path) -> Status {
     Status::failed_precondition(format!(
-        "a mount of type {0} is at \"{1}\" that this node did not make; unmount it first (`umount {1}`)",
+        "\"{1}\" has a mount of type {0} that this node did not make; unmount it first (`umount {1}`)",
         mounted.fs_type,
         path.display()
     ))

@@ -1,4 +1,4 @@
-//! Records of what is staged and published on this node, from which a new process rebuilds it.
+//! Records of the volumes staged and published on this node, from which a new process rebuilds their mounts.
 //!
 //! - One JSON file for each stage and each target. They hold no secrets, only the name and id of the account that owned
 //!   the key.
@@ -57,7 +57,7 @@ struct Kept<T> {
     record: T,
 }
 
-/// Why a target cannot be claimed.
+/// Why a target cannot be recorded.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Conflict {
     /// The volume is not staged, or no longer.

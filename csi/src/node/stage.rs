@@ -165,7 +165,7 @@ impl Inner {
 
 fn occupied(path: &Path) -> Status {
     Status::failed_precondition(format!(
-        "something is mounted at \"{0}\" that this node did not mount; unmount it first (`umount {0}`)",
+        "\"{0}\" has a mount that this node did not make; unmount it first (`umount {0}`)",
         path.display()
     ))
 }
@@ -175,5 +175,5 @@ fn staged_otherwise(known: &Stage, asked: &Stage) -> Status {
         true => "with another capability, secret or an earlier bucket of that name".to_owned(),
         false => format!("at \"{}\"", known.path.display()),
     };
-    Status::already_exists(format!("volume \"{}\" is staged already {how}; unstage it first", asked.volume))
+    Status::already_exists(format!("volume \"{}\" is already staged {how}; unstage it first", asked.volume))
 }

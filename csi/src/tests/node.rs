@@ -144,7 +144,7 @@ async fn a_publish_that_fails_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::await_holding_lock, reason = "what waits for it is a thread that may block")]
+#[expect(clippy::await_holding_lock, reason = "only a blocking thread waits for the lock")]
 async fn a_call_whose_caller_leaves_is_finished_and_others_are_told_to_wait() {
     let f = fixture().await;
     f.create("pvc-1").await;
@@ -157,7 +157,7 @@ async fn a_call_whose_caller_leaves_is_finished_and_others_are_told_to_wait() {
     while f.unstage("pvc-1").await.is_err() {
         tokio::task::yield_now().await;
     }
-    assert_eq!(f.machine.devices.load(Ordering::Relaxed), 1, "the mount was made, and taken down");
+    assert_eq!(f.machine.devices.load(Ordering::Relaxed), 1, "the mount was made, and unmounted again");
     assert_eq!(f.machine.count(), 0);
 }
 
@@ -279,7 +279,7 @@ async fn what_is_not_ours_is_left_alone() {
     f.unpublish("pvc-2", "target").await.unwrap();
     assert_eq!(f.machine.serves(&f.path("target")), Some("rw"));
     f.machine.push(&f.path("target"), foreign());
-    assert_eq!(code(f.unpublish("pvc-1", "target").await), Code::FailedPrecondition, "somebody mounted over it");
+    assert_eq!(code(f.unpublish("pvc-1", "target").await), Code::FailedPrecondition, "another program mounted over it");
     assert_eq!(f.machine.top(&f.path("target")), Some(foreign()));
 }
 

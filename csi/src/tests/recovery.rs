@@ -27,7 +27,7 @@ async fn dead_mounts_are_rebuilt_as_they_were() {
     let recovered = restart(&mut f).await;
     assert_eq!(recovered, Recovered { stages: 1, targets: 2, ..Default::default() });
     assert_eq!((f.machine.serves(&f.path("a")), f.machine.serves(&f.path("b"))), (Some("rw"), Some("ro")));
-    assert_eq!(f.machine.count(), 3, "nothing dead lies under the new mounts");
+    assert_eq!(f.machine.count(), 3, "no dead mount is left below the new ones");
     f.publish(publish(&f, "pvc-1", "a")).await.unwrap();
     f.stage(stage(&f, "pvc-1")).await.unwrap();
     f.unpublish("pvc-1", "a").await.unwrap();

@@ -22,7 +22,7 @@ fn modes_and_owners_are_kept() {
         std::os::unix::fs::chown(&path, Some(7), Some(8)).unwrap();
         let meta = path.metadata().unwrap();
         assert_eq!((meta.uid(), meta.gid()), (7, 8));
-        assert_eq!(meta.mode() & 0o7777, 0o751, "a chown takes setuid away");
+        assert_eq!(meta.mode() & 0o7777, 0o751, "chown(2) clears setuid");
         mount.unmount().unwrap();
         let again = test.mount("again");
         let meta = again.path().join("f").metadata().unwrap();

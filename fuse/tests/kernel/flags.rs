@@ -230,7 +230,7 @@ fn what_may_be_stored_through_a_mapping_past_the_server_is_not_called_immutable(
         drop(file);
         let since = std::time::Instant::now();
         while set(&path, IFlags::IMMUTABLE) == Err(libc::EBUSY) {
-            assert!(since.elapsed().as_secs() < 60, "nobody has it open any more");
+            assert!(since.elapsed().as_secs() < 60, "the file is closed in time");
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
         assert_eq!(get(&path), Ok(IFlags::IMMUTABLE));

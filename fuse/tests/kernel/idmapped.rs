@@ -177,10 +177,10 @@ fn what_is_made_through_a_mapped_mount_belongs_to_the_mapped_user() {
             if actor.uid == INNER_OWNER.uid {
                 let [seen, kept] = &told[0].1;
                 assert_eq!(seen.unwrap().1, SHIFT + 1000);
-                assert_eq!(kept.unwrap().1, 1000, "as it is stored");
+                assert_eq!(kept.unwrap().1, 1000, "the stored value");
             }
             if actor.uid == UNMAPPED.uid {
-                assert_eq!(told[0].0, Err(libc::EOVERFLOW), "nobody can own it");
+                assert_eq!(told[0].0, Err(libc::EOVERFLOW), "the mapping has no owner for it");
             }
         }
     });
@@ -246,7 +246,7 @@ fn acls_name_the_users_of_the_mapping() {
             (set, read_acl(&mapped.join("f")), read_acl(&plain.join("f")))
         });
         let plain = &sides.sides.last().unwrap().0;
-        assert_eq!(read_acl(&plain.join("f")), Ok(acl(1002)), "as it is stored");
+        assert_eq!(read_acl(&plain.join("f")), Ok(acl(1002)), "the stored value");
         for actor in [INNER_ROOT, INNER_OTHER, UNMAPPED, ROOT] {
             sides.agree("reading", actor, |mapped, plain| {
                 [mapped, plain].map(|side| heard(std::fs::read(side.join("f"))).map(drop))

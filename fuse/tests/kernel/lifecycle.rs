@@ -23,13 +23,13 @@ fn a_mount_comes_and_goes() {
         assert!(mount.is_alive());
         std::fs::write(path.join("f"), "kept").unwrap();
         assert_eq!(mount.unmount().unwrap(), Ended::Done);
-        assert_eq!(mount.unmount().unwrap(), Ended::Done, "once more is fine");
+        assert_eq!(mount.unmount().unwrap(), Ended::Done, "a second unmount succeeds");
         assert!(!mount.is_alive());
         assert_eq!(mountpoint_state(&path), MountpointState::NotMounted);
         let again = test.mount("m");
         assert_eq!(std::fs::read_to_string(path.join("f")).unwrap(), "kept");
         drop(mount);
-        assert_eq!(mountpoint_state(&path), MountpointState::Amphora, "the next mount there is left alone");
+        assert_eq!(mountpoint_state(&path), MountpointState::Amphora, "a later mount at the path is not touched");
         drop(again);
         assert_eq!(mountpoint_state(&path), MountpointState::NotMounted);
     });
@@ -77,7 +77,7 @@ fn a_dead_servers_mount_is_stale() {
         let path = test.folder("m");
         let device = silent(&path);
         let start = Instant::now();
-        assert_eq!(mountpoint_state(&path), MountpointState::Silent, "slow is not dead");
+        assert_eq!(mountpoint_state(&path), MountpointState::Silent, "a slow server is not a dead one");
         let inside = path.join("f");
         let waiting = std::thread::spawn(move || errno(std::fs::read(inside)));
         abandon_path(&path).unwrap();
@@ -91,7 +91,7 @@ fn a_dead_servers_mount_is_stale() {
         drop(device);
         // A child that another test starts also has the device open until it executes its program.
         while mountpoint_state(&path) != MountpointState::Stale {
-            assert!(start.elapsed().as_secs() < 20, "who is dead is told from who is slow");
+            assert!(start.elapsed().as_secs() < 20, "a dead server is distinguished from a slow one in time");
         }
         unmount_path(&path).unwrap();
         assert_eq!(mountpoint_state(&path), MountpointState::NotMounted);
@@ -151,8 +151,8 @@ fn a_directory_of_the_bucket_can_be_the_root() {
         std::fs::create_dir(mount.path().join("d")).unwrap();
         std::fs::write(mount.path().join("d/g"), "new").unwrap();
         assert_eq!(test.get("some/where/d/g").as_deref(), Some(b"new".as_slice()));
-        test.put("some/where/f", b"shown anew");
-        assert_eq!(std::fs::read(mount.path().join("f")).unwrap(), b"shown anew");
+        test.put("some/where/f", b"shown again");
+        assert_eq!(std::fs::read(mount.path().join("f")).unwrap(), b"shown again");
         test.put("some/where/h", b"");
         assert!(mount.path().join("h").exists());
     });
@@ -190,7 +190,11 @@ fn a_folder_on_the_way_that_is_swapped_leads_no_mount_elsewhere() {
             for _ in 0..300 {
                 if let Ok(mount) = fuse::mount(test.volume(VolumeOptions::default()), &dir, Options::default()) {
                     made += 1;
-                    assert_eq!(mountpoint_state(&victim), MountpointState::NotMounted, "another directory is covered");
+                    assert_eq!(
+                        mountpoint_state(&victim),
+                        MountpointState::NotMounted,
+                        "the mount covers another directory"
+                    );
                     // The mount may not be found while the folder is elsewhere.
                     while mount.is_alive() {
                         let _ = rustix::mount::unmount(&dir, rustix::mount::UnmountFlags::NOFOLLOW);
@@ -198,7 +202,11 @@ fn a_folder_on_the_way_that_is_swapped_leads_no_mount_elsewhere() {
                         std::thread::yield_now();
                     }
                 }
-                assert_eq!(mountpoint_state(&victim), MountpointState::NotMounted, "another directory is covered");
+                assert_eq!(
+                    mountpoint_state(&victim),
+                    MountpointState::NotMounted,
+                    "the mount covers another directory"
+                );
             }
             going.store(false, Ordering::Relaxed);
         });

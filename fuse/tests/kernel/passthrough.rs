@@ -106,7 +106,7 @@ fn large(mount: &Mount, name: &str, seed: u8) -> (PathBuf, Vec<u8>) {
 fn reader(mount: &Mount, path: &Path) -> Option<File> {
     let file = past(mount, path);
     if file.is_none() {
-        println!("skipped: this kernel reads no file of this disk past the server");
+        println!("skipped: this kernel reads no file of this disk by passthrough");
     }
     file
 }
@@ -143,7 +143,7 @@ fn large_files_are_read_past_the_server_and_small_ones_are_not() {
         fs::write(mount.path().join("small"), pattern(5_000, 2)).unwrap();
         assert!(
             past(&mount, &mount.path().join("small")).is_none() && reads(&mount) > before,
-            "a small file is served"
+            "the server reads a small file"
         );
     });
 }
@@ -193,7 +193,7 @@ fn readers_see_every_kind_of_change() {
         let mut seen = [0; 4];
         both.read_exact_at(&mut seen, 7).unwrap();
         assert_eq!(&seen, b"both");
-        check(&model, "a write by who reads too");
+        check(&model, "a write by a program that also reads");
         both.set_len(350_000).unwrap();
         model.truncate(350_000);
         check(&model, "a cut");
@@ -206,7 +206,7 @@ fn readers_see_every_kind_of_change() {
         drop(OpenOptions::new().write(true).truncate(true).open(&path).unwrap());
         assert!(read_all(&file).is_empty() && test.get("f") == Some(Vec::new()), "O_TRUNC");
         write_only.write_all_at(&pattern(LARGE, 9), 0).unwrap();
-        check(&pattern(LARGE, 9), "what follows O_TRUNC");
+        check(&pattern(LARGE, 9), "the content written after O_TRUNC");
     });
 }
 
@@ -320,7 +320,7 @@ fn what_a_mapping_writes_is_another_object() {
             mapped.put(7, &[round]);
             let now = tag();
             assert!(!tags.contains(&now.etag), "round {round}");
-            assert_eq!(tag().etag, now.etag, "looking changes nothing");
+            assert_eq!(tag().etag, now.etag, "reading changes no tag");
             tags.push(now.etag);
         }
     });

@@ -108,7 +108,7 @@ fn a_listing_that_the_kernel_keeps_is_never_older_than_a_change() {
         let listings = || count(&mount, &["readdir", "readdirplus"]);
         let before = listings();
         (0..10).for_each(|_| assert_eq!(names(), ["a"]));
-        assert!(listings() <= before + 2, "a listing that is kept is not asked for again");
+        assert!(listings() <= before + 2, "a cached listing is not requested again");
     });
 }
 

@@ -324,7 +324,7 @@ fn a_lock_holds_against_a_mapping_from_before() {
         child.stdout.as_mut().unwrap().read_exact(&mut line).unwrap();
         hold(test, "f", true);
         child.stdin.take().unwrap().write_all(b"\n").unwrap();
-        assert!(!child.wait().unwrap().success(), "msync(2) tells it");
+        assert!(!child.wait().unwrap().success(), "msync(2) reports the error");
         assert!(test.get("f").unwrap() == before);
         assert_eq!(history(test, "f").len(), 1);
     });

@@ -154,7 +154,7 @@ fn what_s3_keeps_with_an_object_is_seen_and_set() {
             ("content-encoding", "gzip"),
             ("content-language", "de"),
             ("expires", "Thu, 01 Dec 2033 16:00:00 GMT"),
-            ("meta.author", "somebody"),
+            ("meta.author", "a person"),
             ("tag.Project", "a b/c"),
         ] {
             assert_eq!((get(name), set(name, value), get(name)), (Err(libc::ENODATA), Ok(()), Ok(value.to_owned())));
@@ -175,7 +175,7 @@ fn what_s3_keeps_with_an_object_is_seen_and_set() {
         );
         assert_eq!(
             (told_by_s3.metadata["author"].as_str(), told_by_s3.tags["Project"].as_str()),
-            ("somebody", "a b/c")
+            ("a person", "a b/c")
         );
         assert_eq!((told_by_s3.etag, told_by_s3.modified), (first.etag, first.modified));
         for (name, value, errno) in [
@@ -207,7 +207,7 @@ fn what_s3_keeps_with_an_object_is_seen_and_set() {
         for name in ["content-type", "meta.author", "tag.Project", "tag.8"] {
             assert!(listed.contains(&format!("user.s3.{name}\0")), "{name} in {listed:?}");
         }
-        assert!(!listed.contains("etag"), "what cannot be set would break cp and rsync");
+        assert!(!listed.contains("etag"), "a listed attribute that cannot be set would break cp and rsync");
     });
 }
 

@@ -245,7 +245,7 @@ mod tests {
         let workers = Workers::new(1);
         let started = (0..1000).filter(|_| workers.readers.load(Ordering::Relaxed) > 0 && workers.took(false)).count();
         assert_eq!(started, BUSY_MAX);
-        assert!(workers.back(nothing), "who comes back goes on");
+        assert!(workers.back(nothing), "a returning thread may continue");
     }
 
     /// A pool with one resting thread, and what that thread's call returned.
@@ -313,7 +313,7 @@ mod tests {
             workers.taken.fetch_add(1, Ordering::Relaxed);
             std::thread::yield_now();
         }
-        assert!(rests.join().unwrap(), "who keeps watch takes what waits");
+        assert!(rests.join().unwrap(), "the watching thread takes the waiting request");
     }
 
     #[test]
@@ -321,9 +321,9 @@ mod tests {
         let workers = Workers::new(1);
         workers.alone(RequestRate::Quick);
         workers.watched.store(true, Ordering::Relaxed);
-        assert!(!workers.took(false), "somebody keeps watch");
-        assert!(workers.unwatch(), "and has to go on, since nobody was called");
-        assert!(workers.back(nothing) && !workers.unwatch(), "but not while somebody waits");
+        assert!(!workers.took(false), "a thread watches the device");
+        assert!(workers.unwatch(), "the watch has to continue, since no thread was woken");
+        assert!(workers.back(nothing) && !workers.unwatch(), "no watch while a thread waits");
     }
 
     #[test]

@@ -253,7 +253,7 @@ pub enum Error {
         why: String,
     },
     /// The result is unknown: the change may or may not have been made.
-    #[error("the outcome of the operation is not known: {why}")]
+    #[error("the outcome of the operation is unknown: {why}")]
     Indeterminate {
         /// What happened.
         why: String,

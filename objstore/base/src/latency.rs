@@ -43,7 +43,7 @@ impl Recorder {
         self.total_us.fetch_add(took_us, Relaxed);
     }
 
-    /// Runs `work` and adds its duration, whatever it returns.
+    /// Runs `work` and adds its duration, also if it returns an error.
     pub fn time<T>(&self, work: impl FnOnce() -> T) -> T {
         let started = Instant::now();
         let done = work();

@@ -1,9 +1,10 @@
 //! Content outside the metadata: blobs in separate files, and small blobs packed in segments.
 //!
 //! - A blob's id is never reused, and an immutable blob's bytes never change.
-//! - This module does not know which blobs are referenced. A blob's bytes are durable first; the metadata that refers
+//! - This crate does not know which blobs are referenced. A blob's bytes are durable first; the metadata that refers
 //!   to it is committed after that.
-//! - Content read with its checksums is what was written, or an [`Error::Corrupt`](objstore_base::error::Error::Corrupt).
+//! - Content read with its checksums is what was written, or an
+//!   [`Error::Corrupt`](objstore_base::error::Error::Corrupt).
 //! - After a failed sync, of content or of metadata, nothing is written or removed until the store is reopened.
 //!
 //! A crash leaves unreferenced blobs, in files and in segments; the collector finds them by [`Blobs::file_ids`] and
@@ -58,11 +59,11 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The size in bytes up to which content is copied rather than shared, where the copy will probably be changed.
     pub copy_max_bytes: u64,
-    /// Who appends to segments and preallocates blob files.
+    /// The threads that append to segments and preallocate blob files.
     pub helpers: Helpers,
 }
 
-/// Who does the work that callers need not do themselves.
+/// The threads for work that callers need not do themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Helpers {
     /// Separate threads.

@@ -170,7 +170,7 @@ impl PreallocatorState {
     fn run(&self) {
         while let Some(shard) = self.next_batch() {
             if let Err(error) = self.make_batch(shard) {
-                tracing::debug!(%error, "no files are made ahead for now");
+                tracing::debug!(%error, "no blob files are preallocated for now");
                 if !self.pause() {
                     break;
                 }
@@ -196,7 +196,7 @@ impl PreallocatorState {
             state.shard
         };
         if let Err(error) = self.make_batch(shard) {
-            tracing::debug!(%error, "no files are made ahead for now");
+            tracing::debug!(%error, "no blob files are preallocated for now");
         }
     }
 
@@ -259,7 +259,7 @@ impl PreallocatorState {
 
     fn remove(&self, id: BlobId) {
         if let Err(error) = self.files.remove(id) {
-            tracing::debug!(%error, "a file made ahead stays until the store is opened again");
+            tracing::debug!(%error, "a preallocated blob file stays until the store is opened again");
         }
     }
 }
@@ -272,7 +272,11 @@ mod tests {
     fn batches_grow_while_files_are_missed_and_shrink_while_few_are_taken() {
         assert_eq!(next_batch(BATCH_MIN, 0, true), 2 * BATCH_MIN);
         assert_eq!(next_batch(BATCH_MAX, 0, true), BATCH_MAX);
-        assert_eq!(next_batch(BATCH_MAX, BATCH_MAX / 4, false), BATCH_MAX, "taken quickly, but in time");
+        assert_eq!(
+            next_batch(BATCH_MAX, BATCH_MAX / 4, false),
+            BATCH_MAX,
+            "files are used quickly, and the batch suffices"
+        );
         assert_eq!(next_batch(BATCH_MAX, BATCH_MAX / 2, false), BATCH_MAX / 2);
         assert_eq!(next_batch(BATCH_MIN, BATCH_MIN / 2, false), BATCH_MIN);
     }

@@ -150,7 +150,7 @@ fn what_is_far_into_a_blob_bypasses_the_cache_and_is_synced_all_the_same() {
     let id = writer.id();
     assert!(writer.finish().unwrap() == Finished { id, length: data.len() as u64, sums: sums(&data) });
     assert_eq!(bench.faults.direct_writes.load(Ordering::Relaxed), 4);
-    assert_eq!(bench.faults.file_syncs.load(Ordering::Relaxed), 1, "past the cache is not yet on disk");
+    assert_eq!(bench.faults.file_syncs.load(Ordering::Relaxed), 1, "a direct write is not yet on disk");
     assert!(bench.blobs.read_file(id, 0, data.len()).unwrap() == data);
 }
 
@@ -266,7 +266,7 @@ fn open_files_stay_within_their_bound() {
         assert!(bench.faults.open_files.load(Ordering::Relaxed) <= 4);
     }
     bench.blobs.remove_file(ids[19]).unwrap();
-    assert_eq!(bench.faults.open_files.load(Ordering::Relaxed), 3, "a removed file is let go");
+    assert_eq!(bench.faults.open_files.load(Ordering::Relaxed), 3, "a removed file is closed");
 }
 
 #[test]

@@ -43,7 +43,7 @@ pub struct FileWriter {
 
 enum Stage {
     Open,
-    // A write failed: the content of the file is not known any more.
+    // A write failed, so the content of the file is unknown.
     Failed(objstore_base::error::Error),
     Finished,
 }

@@ -154,7 +154,7 @@ impl File for RealFile {
     }
 
     fn len(&self) -> Result<u64> {
-        Ok(self.file.metadata().map_err(|error| self.failed("asking the size of", error))?.len())
+        Ok(self.file.metadata().map_err(|error| self.failed("getting the size of", error))?.len())
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
@@ -187,7 +187,7 @@ impl File for RealFile {
         };
         match retry_on_intr(|| fallocate(&self.file, flags, offset, len)) {
             Ok(()) => Ok(()),
-            // The caller may write zeros instead, as posix_fallocate(3) does.
+            // On this error the caller may write zeros instead, as posix_fallocate(3) does.
             Err(errno) if is_unsupported(errno) => Err(Posix::NotSupported.into()),
             Err(errno) => {
                 self.give_back(offset..end, &missing.unwrap_or_default(), before)?;
@@ -262,12 +262,12 @@ impl File for RealFile {
     }
 
     fn blocks(&self) -> Result<u64> {
-        Ok(self.file.metadata().map_err(|error| self.failed("asking the space of", error))?.blocks())
+        Ok(self.file.metadata().map_err(|error| self.failed("getting the space used by", error))?.blocks())
     }
 
     fn modified(&self) -> Result<SystemTime> {
         let time = self.file.metadata().and_then(|metadata| metadata.modified());
-        time.map_err(|error| self.failed("asking the time of", error))
+        time.map_err(|error| self.failed("getting the modification time of", error))
     }
 }
 

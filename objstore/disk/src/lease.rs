@@ -37,7 +37,7 @@ mod tests {
         let file = open();
         assert!(is_lone(&file));
         let shared = file.try_clone().unwrap();
-        assert!(is_lone(&file), "the same opening");
+        assert!(is_lone(&file), "a duplicate descriptor of the same open file does not count");
         drop(shared);
         let reader = File::open(&path).unwrap();
         assert!(!is_lone(&file));

@@ -95,7 +95,7 @@ impl Disk for RealDisk {
     fn make_dir(&self, dir: &Path) -> Result<()> {
         match fs::DirBuilder::new().mode(0o700).create(dir) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
-            Err(error) => Err(failed("making the folder", dir, error)),
+            Err(error) => Err(failed("creating the folder", dir, error)),
             Ok(()) => Ok(()),
         }
     }
@@ -107,7 +107,7 @@ impl Disk for RealDisk {
         };
         // Only the ext file systems have this attribute.
         if let Err(error) = mark() {
-            tracing::debug!(dir = %dir.display(), %error, "folders are placed as the file system likes");
+            tracing::debug!(dir = %dir.display(), %error, "the file system chooses where folders are placed");
         }
     }
 
@@ -213,7 +213,7 @@ fn taken(path: &Path, file: &mut fs::File) -> Error {
 fn foreign(path: &Path) -> Error {
     let folder = parent(path).display();
     let user = rustix::process::geteuid().as_raw();
-    let why = format!("the folder {folder} may not be used by user {user}: run this as the user who owns it");
+    let why = format!("user {user} may not use the folder {folder}: run this as the user who owns it");
     Error::Unusable { why }
 }
 

@@ -20,7 +20,7 @@ use super::Permissions;
 
 /// The type of what was found in place of a regular file.
 #[derive(Debug, thiserror::Error)]
-#[error("it is {0} and not a regular file: put the file back in its place")]
+#[error("it is {0} and not a regular file: put the regular file back")]
 pub(super) struct Irregular(pub &'static str);
 
 /// Opens the regular file at `path`; a symbolic link there is refused.

@@ -117,7 +117,7 @@ impl Room {
 }
 
 fn full(free_bytes: u64, reserve: u64) -> Error {
-    let what = format!("the disk has {free_bytes} bytes free, of which {reserve} are kept for deleting");
+    let what = format!("the disk has {free_bytes} bytes free, of which {reserve} are kept for deletions");
     Error::io(what, std::io::Error::from_raw_os_error(libc::ENOSPC))
 }
 
@@ -152,8 +152,8 @@ mod tests {
             room.short.load(Ordering::Relaxed)
         };
         assert!(is_short(2 * MIB, Need::Adding, 65));
-        assert!(is_short(1, Need::Adding, 65), "a smaller write fits, and is no news");
-        assert!(is_short(1, Need::Freeing, 60), "a deletion fits, and is no news");
+        assert!(is_short(1, Need::Adding, 65), "a smaller write fits, and does not end the shortage");
+        assert!(is_short(1, Need::Freeing, 60), "a deletion fits, and does not end the shortage");
         assert!(!is_short(1, Need::Adding, 68));
     }
 
@@ -171,10 +171,10 @@ mod tests {
     #[test]
     fn a_reservation_that_is_refused_is_no_news() {
         let room = Room::default();
-        let refused = room.reserve(1000 * MIB, disk(500 * MIB)).expect_err("there is not so much");
+        let refused = room.reserve(1000 * MIB, disk(500 * MIB)).expect_err("the disk has too little free space");
         assert!(crate::is_full(&refused) && !room.short.load(Ordering::Relaxed), "{refused:?}");
-        room.reserve(400 * MIB, disk(500 * MIB)).expect("there is so much");
-        room.reserve(0, disk(0)).expect("it is there already");
+        room.reserve(400 * MIB, disk(500 * MIB)).expect("the disk has enough free space");
+        room.reserve(0, disk(0)).expect("no further space is needed");
         room.take(1, Need::Adding, disk(500 * MIB)).expect("writes go on");
     }
 

@@ -99,7 +99,7 @@ fn folders_are_made_listed_and_emptied() {
     disk.sync_dir(&deep).unwrap();
     assert!(disk.make_dir(&dir.path().join("p/q")).is_err());
     std::fs::write(dir.path().join("plain"), "").unwrap();
-    assert!(disk.make_dir(&dir.path().join("plain")).is_err(), "a file is no folder");
+    assert!(disk.make_dir(&dir.path().join("plain")).is_err(), "a file is not a folder");
     let space = disk.space(&deep).unwrap();
     assert!(0 < space.free_bytes && space.free_bytes <= space.total_bytes);
 }

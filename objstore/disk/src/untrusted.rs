@@ -107,7 +107,7 @@ impl UntrustedDir {
             }
             Ok(())
         };
-        make().map_err(|error| self.failed("making the folder", path, error))
+        make().map_err(|error| self.failed("creating the folder", path, error))
     }
 
     /// Replaces a file by `content` with the permission bits `mode`, durably: readers and crashes see the old file or
@@ -193,7 +193,7 @@ impl UntrustedDir {
         match found_instead(&error) {
             Some(found) => Error::corrupt(what(), "no link and nothing but files and folders", found),
             None if error.kind() == ErrorKind::FileTooLarge => {
-                Error::corrupt(what(), "as many bytes or names as it can have", error.to_string())
+                Error::corrupt(what(), "no more bytes or names than it can have", error.to_string())
             }
             None => Error::io(format!("{doing} {}", shown.display()), error),
         }
@@ -274,9 +274,9 @@ mod tests {
         assert_eq!(dir.read(path("a/b/file"), 7).unwrap(), b"content");
         assert_eq!(dir.length(path("a/b/file")).unwrap(), Some(7));
         assert_eq!((dir.length(path("a/x")).unwrap(), dir.length(path("x/y/z")).unwrap()), (None, None));
-        assert!(matches!(dir.read(path("a/b/file"), 6), Err(Error::Corrupt { .. })), "longer than may be");
+        assert!(matches!(dir.read(path("a/b/file"), 6), Err(Error::Corrupt { .. })), "longer than the limit");
         assert_eq!(dir.list(path("a/b"), 1).unwrap(), ["file"]);
-        assert!(matches!(dir.list(path("a/b"), 0), Err(Error::Corrupt { .. })), "more than may be");
+        assert!(matches!(dir.list(path("a/b"), 0), Err(Error::Corrupt { .. })), "more names than the limit");
         assert_eq!(dir.list(path("nowhere"), 1).unwrap(), Vec::<String>::new());
         dir.remove(path("a/b/file")).unwrap();
         dir.sync(path("a/b")).unwrap();
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn no_link_is_followed_and_nothing_but_files_is_opened() {
         let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        fs::write(outside.path().join("secret"), b"of somebody").unwrap();
+        fs::write(outside.path().join("secret"), b"of another").unwrap();
         symlink(outside.path(), folder.path().join("dir")).unwrap();
         symlink(outside.path().join("secret"), folder.path().join("link")).unwrap();
         symlink("/dev/zero", folder.path().join("device")).unwrap();
@@ -310,7 +310,7 @@ mod tests {
         ] {
             assert!(matches!(error, Error::Corrupt { .. }), "{error}");
         }
-        assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"of somebody");
+        assert_eq!(fs::read(outside.path().join("secret")).unwrap(), b"of another");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
         for out in ["../x", "/etc/passwd", "a/../../x"] {
             assert!(dir.read(path(out), 9).is_err(), "{out}");

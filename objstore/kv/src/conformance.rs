@@ -342,5 +342,8 @@ pub(super) fn what_is_rolled_back_leaves_nothing(fixture: &Fixture) {
         txn.roll_back(mark);
         Ok(())
     });
-    assert!(matches!(refused.wait(), Err(Error::Invalid { .. })), "what came before the mark still counts");
+    assert!(
+        matches!(refused.wait(), Err(Error::Invalid { .. })),
+        "the refusal before the mark still fails the transaction"
+    );
 }

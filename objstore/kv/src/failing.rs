@@ -84,10 +84,10 @@ fn assert_poisoned(meta: &Meta, disk: &Mutex<Disk>) {
     let calls = disk.lock().calls.len();
     assert!(matches!(put(meta, "late", "").wait(), Err(Error::Poisoned { .. })));
     assert!(matches!(meta.sync().wait(), Err(Error::Poisoned { .. })));
-    assert!(meta.snapshot().get(b"good").unwrap().is_some(), "reads go on");
+    assert!(meta.snapshot().get(b"good").unwrap().is_some(), "reads continue");
     assert!(meta.snapshot().get(b"bad").unwrap().is_none());
     meta.close();
-    assert_eq!(disk.lock().calls.len(), calls, "the disk is left alone after a failure");
+    assert_eq!(disk.lock().calls.len(), calls, "after a failure nothing is written to the disk");
 }
 
 #[test]
@@ -106,7 +106,10 @@ fn failed_commit_poisons() {
         let refused = meta.write(Buffered, |_| Err::<(), _>(Error::Busy { what: "the test".into() }));
         assert!(matches!(gate.release(), Err(Error::Indeterminate { .. })), "it was in the same batch");
         assert!(matches!(write.wait(), Err(Error::Indeterminate { .. })));
-        assert!(matches!(reader.wait(), Err(Error::Indeterminate { .. })), "it saw what was not committed");
+        assert!(
+            matches!(reader.wait(), Err(Error::Indeterminate { .. })),
+            "the reader saw writes that were not committed"
+        );
         assert!(matches!(refused.wait(), Err(Error::Indeterminate { .. })));
         assert_poisoned(&meta, &disk);
     }

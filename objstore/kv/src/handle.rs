@@ -132,7 +132,7 @@ fn packed<T: Send + 'static>(
         Ok(())
     });
     let done: Done = Box::new(move |outcome| {
-        let unanswered = || Error::Engine { why: "it reported an operation done that never ran".into() };
+        let unanswered = || Error::Engine { why: "it reported the end of an operation that never ran".into() };
         answer.send(outcome.and_then(|()| result.lock().take().ok_or_else(unanswered)));
     });
     (operation, done, ticket)

@@ -7,7 +7,7 @@
 //! - The first failed commit or sync poisons the store: nothing is written after it, so the data on disk stays a
 //!   prefix. The failed batch is dropped after that, so that failure handlers of its operations remove no content.
 //!
-//! A crash at any point leaves whole batches: see the module [`meta`](super).
+//! A crash at any point leaves whole batches: see the crate's documentation.
 
 use std::cell::Cell;
 use std::collections::VecDeque;

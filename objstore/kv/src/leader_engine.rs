@@ -1,7 +1,7 @@
 //! A deterministic test engine: no thread, and a plain log on the test's disk.
 //!
 //! - The caller that submits an operation runs it, and all queued ones, before the call returns. Commits, batches and
-//!   answers work as in every engine ([`turn`](super::turn)).
+//!   answers work as in every engine ([`leader`](super::leader)).
 //! - The log is one file of records, each a batch: its length, a checksum that also covers the record before it, and
 //!   the changes. A buffered commit is a write, a synced one a write and a sync; time triggers no sync.
 //!

@@ -1,6 +1,6 @@
 //! The state that callers, the commit leader and the writer thread share.
 //!
-//! - [`turn`](super::turn) has the methods of a round, [`syncs`](super::syncs) those of syncs outside of one.
+//! - [`leader`](super::leader) has the methods of a round, [`syncs`](super::syncs) those of syncs outside of one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;

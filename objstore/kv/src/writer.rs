@@ -9,7 +9,7 @@
 //! - No queued operation is left behind: the leader checks the queue once more after its round, and a caller that finds
 //!   a leader has queued before.
 //! - The thread syncs buffered commits within [`SYNC_AFTER`], unless another sync covers them first.
-//! - [`turn`](super::turn) describes a round, [`syncs`](super::syncs) the syncs outside of it.
+//! - [`leader`](super::leader) describes a round, [`syncs`](super::syncs) the syncs outside of it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,8 +56,8 @@ impl<B: Backend> Writer<B> {
         let queued = refused.is_none();
         if let Some((why, request)) = refused {
             (request.done)(Err(match why {
-                Refusal::Closed => Error::Engine { why: "it is closed, as the store is shutting down".into() },
-                Refusal::Full => Error::Busy { what: "the store, with more writes than it queues,".into() },
+                Refusal::Closed => Error::Engine { why: "the store is shutting down".into() },
+                Refusal::Full => Error::Busy { what: "the queue of writes".into() },
             }));
         }
         queued

@@ -1,15 +1,15 @@
-//! Access control lists of S3: who besides a grant or a policy may do what with a bucket or an object (S3 User Guide,
-//! "Access control list (ACL) overview").
+//! Access control lists of S3: the accounts and groups that may use a bucket or an object, in addition to those with a
+//! grant or a policy (S3 User Guide, "Access control list (ACL) overview").
 //!
-//! - Accounts are kept by their ids, which are never used twice: an account made later under the name of a deleted one
-//!   gets nothing that the deleted one had.
-//! - No list at all is the canned ACL `private`: the owner has FULL_CONTROL, and nobody else anything.
+//! - Accounts are stored by their ids, which are never reused: a later account with the name of a deleted one gets
+//!   nothing from it.
+//! - An absent list is the canned ACL `private`: the owner has FULL_CONTROL, and nobody else has access.
 
 use std::collections::BTreeSet;
 
 use prost::Message;
 
-/// The most grants of one list (S3 User Guide, "Access control list (ACL) overview").
+/// The maximum number of grants in a list (S3 User Guide, "Access control list (ACL) overview").
 pub const ACL_GRANTS_MAX: usize = 100;
 
 /// An access control list.
@@ -23,22 +23,22 @@ pub struct AccessList {
 /// One grant of a list.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct AccessGrant {
-    /// What kind of grantee it is for.
+    /// The kind of grantee: a [`GranteeKind`].
     #[prost(enumeration = "GranteeKind", tag = "1")]
     pub kind: i32,
-    /// The account's id, of the kind [`GranteeKind::Account`]; zero is an account of another store.
+    /// The account's id, for the kind [`GranteeKind::Account`]; zero is an account of another store.
     #[prost(uint64, tag = "2")]
     pub account: u64,
-    /// What it allows.
+    /// What the grant allows: a [`Permission`].
     #[prost(enumeration = "Permission", tag = "3")]
     pub permission: i32,
 }
 
-/// What kind of grantee a grant is for.
+/// The kind of grantee of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum GranteeKind {
-    /// Not set: the record is damaged, or of a later version. It means nobody.
+    /// Not set: the record is damaged, or of a later version. The grant is for nobody.
     None = 0,
     /// The owner of the bucket or object that has the list.
     Owner = 1,
@@ -50,7 +50,7 @@ pub enum GranteeKind {
     AuthenticatedUsers = 4,
     /// The service that writes access logs.
     LogDelivery = 5,
-    /// The account by which Amazon EC2 reads machine images (the canned ACL `aws-exec-read`). Nobody has it here.
+    /// The account with which Amazon EC2 reads machine images (the canned ACL `aws-exec-read`). It does not exist here.
     Ec2 = 6,
 }
 
@@ -58,11 +58,11 @@ pub enum GranteeKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Permission {
-    /// Not set: the record is damaged, or of a later version. It allows nothing.
+    /// Not set: the record is damaged, or of a later version. The grant allows nothing.
     None = 0,
     /// List a bucket; read an object.
     Read = 1,
-    /// Make objects in a bucket.
+    /// Create objects in a bucket.
     Write = 2,
     /// Read the list.
     ReadAcp = 3,
@@ -72,10 +72,10 @@ pub enum Permission {
     FullControl = 5,
 }
 
-/// Whom a grant is for.
+/// The grantee of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Grantee {
-    /// The owner of what has the list.
+    /// The owner of the bucket or object that has the list.
     Owner,
     /// An account, by its id.
     Account(u64),
@@ -85,7 +85,7 @@ pub enum Grantee {
     AuthenticatedUsers,
     /// The service that writes access logs.
     LogDelivery,
-    /// Amazon EC2, which is nobody here.
+    /// Amazon EC2, which does not exist here.
     Ec2,
 }
 
@@ -110,7 +110,7 @@ impl AccessGrant {
         Self { kind: kind as i32, account, permission: permission as i32 }
     }
 
-    /// Whom it is for; nobody if its record says nothing that this version knows.
+    /// The grantee; `None` if this version does not know the kind in the record.
     pub fn grantee(&self) -> Option<Grantee> {
         match self.kind() {
             GranteeKind::None => None,
@@ -136,17 +136,17 @@ impl AccessList {
         Self { grants: vec![AccessGrant::new(Grantee::Owner, Permission::FullControl)] }
     }
 
-    /// The list as it is kept: none of `private`.
+    /// The list as it is stored: absent for `private`.
     pub fn kept(self) -> Option<Self> {
         (self != Self::private()).then_some(self)
     }
 
-    /// Whether it lets in the public.
+    /// Whether it gives the public access.
     pub fn is_public(&self) -> bool {
         self.grants.iter().any(|grant| grant.grantee().is_some_and(Grantee::is_public))
     }
 
-    /// The ids of the accounts in it.
+    /// The ids of the accounts in the list.
     pub fn accounts(&self) -> BTreeSet<u64> {
         self.grants.iter().filter(|grant| grant.kind() == GranteeKind::Account).map(|grant| grant.account).collect()
     }

@@ -21,7 +21,7 @@ const NO_ID: u32 = u32::MAX;
 /// Read, write and execute.
 const PERMISSIONS: u16 = 0o7;
 
-/// To whom an entry applies.
+/// The users that an entry applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
     /// The owner.
@@ -269,7 +269,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x55;
-            // The ids of entries that need none say nothing.
+            // The id of an entry without a name has no meaning.
             let unused = [8, 24, 40, 48].iter().any(|id| (*id..id + 4).contains(&at));
             if let Ok(read) = Acl::parse(&damaged) {
                 assert_eq!(read == Some(sample()), unused, "byte {at}");

@@ -53,7 +53,7 @@ pub struct Sums {
 /// The number of blocks that a [`Sums`] record covers.
 pub const SUMS_PER_RECORD: usize = 1024;
 
-/// The record of a segment: how much of it is still referred to.
+/// The record of a segment: how many of its bytes are still referenced.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Segment {
     /// The bytes of its blobs that records refer to.

@@ -26,12 +26,12 @@ mod tests {
     fn a_dirty_file_round_trips_and_a_changed_byte_never_panics() {
         let dirty = DirtyFile { blob: 1 << 40 | 7, whole: true };
         let bytes = dirty.encode_to_vec();
-        assert_eq!(decode::<DirtyFile>("a live file", &bytes).unwrap(), dirty);
+        assert_eq!(decode::<DirtyFile>("a dirty file", &bytes).unwrap(), dirty);
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 0x55;
             // The flag `whole` has many valid encodings.
-            if let Ok(read) = decode::<DirtyFile>("a live file", &damaged) {
+            if let Ok(read) = decode::<DirtyFile>("a dirty file", &damaged) {
                 assert!(read != dirty || at + 1 == bytes.len(), "byte {at}");
             }
         }

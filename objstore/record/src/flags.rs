@@ -1,4 +1,5 @@
-//! What the chattr(1) flags of an inode forbid, to mounts and S3 alike: EPERM, which S3 reports as AccessDenied.
+//! Enforcement of the chattr(1) flags of an inode, for mounts and S3: a forbidden change fails with EPERM, which S3
+//! reports as AccessDenied.
 //!
 //! - An immutable inode keeps content, attributes and names; an append-only one too, except for bytes appended at its
 //!   end. An immutable directory keeps its names; an append-only one accepts new names and loses none.

@@ -100,8 +100,8 @@ pub struct Inode {
     /// Extended attributes.
     #[prost(btree_map = "string, bytes", tag = "21")]
     pub xattrs: BTreeMap<String, Vec<u8>>,
-    /// When it was created or its content was last changed, whatever times a mount set, in nanoseconds since 1970; zero
-    /// if an early build wrote the record.
+    /// When it was created or its content was last changed, in nanoseconds since 1970. Mounts cannot set this time.
+    /// Zero if an early build wrote the record.
     #[prost(sfixed64, tag = "23")]
     pub changed: i64,
     /// For a file whose content is in blobs: how much less space it takes there than [`Inode::charged`] says, in units
@@ -120,7 +120,8 @@ pub struct Inode {
     /// earlier version put the names there.
     #[prost(uint32, tag = "27")]
     pub reach: u32,
-    /// Whether the directory entry may contain a copy of what listings show ([`ListingEntry`](super::listed::Shown)).
+    /// Whether the directory entry may contain a copy of what listings show
+    /// ([`ListingEntry`](super::listed::ListingEntry)).
     #[prost(bool, tag = "30")]
     pub shown: bool,
 }
@@ -246,7 +247,7 @@ pub struct Object {
     /// The storage class that the request named; absent is STANDARD.
     #[prost(string, optional, tag = "17")]
     pub storage_class: Option<String>,
-    /// Where a website redirects requests for it (x-amz-website-redirect-location).
+    /// The redirect of website requests for the object (x-amz-website-redirect-location).
     #[prost(string, optional, tag = "20")]
     pub website_redirect: Option<String>,
     /// The id of the account that owns the object; zero is the owner of its bucket.
@@ -276,7 +277,7 @@ pub enum RetentionMode {
     None = 0,
     /// Accounts that may bypass governance.
     Governance = 1,
-    /// No one.
+    /// Nobody.
     Compliance = 2,
 }
 
@@ -303,7 +304,7 @@ pub struct Dirent {
 }
 
 impl Object {
-    /// Whether it names accounts: that of its owner, or those of its access control list.
+    /// Whether the record refers to accounts: its owner, or those in its access control list.
     pub fn names_accounts(&self) -> bool {
         self.owner != 0 || self.acl.is_some()
     }
@@ -386,7 +387,7 @@ impl Inode {
         self.holes = self.charged().div_ceil(512).saturating_sub(taken);
     }
 
-    /// When it was created or its content was last changed, whatever times a mount set.
+    /// When it was created or its content was last changed; mounts cannot set this time.
     pub fn written(&self) -> Timestamp {
         Timestamp(if self.changed == 0 { self.mtime.max(self.btime) } else { self.changed })
     }
@@ -404,7 +405,7 @@ impl Inode {
             object.etag.clear();
             object.checksums.clear();
             object.parts = 0;
-            // As after a PUT without an ACL: what a mount writes is not let out by what was said of other content.
+            // As after a PUT without an ACL: content written by a mount does not get the ACL of other content.
             (object.owner, object.acl) = (0, None);
         }
     }

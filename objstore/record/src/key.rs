@@ -1,46 +1,47 @@
-//! The layout of every key, written once.
+//! The layout of the keys of all records. The table has the kind, the first byte, the further parts and the value.
 //!
 //! ```text
 //! header     01
 //! bucket     10 name                                  -> Bucket
 //! bucket id  11 id:8                                  -> name
-//! family     12 family:8                              -> Family
-//! branch     13 family:8 branch:4                     -> Branch
-//! usage      14 family:8 branch:4                     -> Usage
+//! clone group 12 group:8                              -> CloneGroup
+//! branch     13 group:8 branch:4                      -> Branch
+//! usage      14 group:8 branch:4                      -> Usage
 //! snapshot   15 name                                  -> Snapshot
 //! settings   16 bucket-id:8                           -> Settings
-//! inode      20 family:8 ino:8 branch:4               -> Inode
-//! dirent     21 family:8 parent:8 sort-name 00 branch:4 -> Dirent
-//! extent     22 family:8 ino:8 offset:8 branch:4      -> Extent
-//! version    23 family:8 key 00 order:8 branch:4      -> Version
-//! orphan     24 family:8 ino:8 branch:4               -> (one byte; a tombstone is empty)
-//! dead       25 family:8 branch:4                     -> (one byte)
-//! shadowed   26 key of a tree record without its branch -> (one byte)
-//! parts      27 family:8 ino:8 branch:4               -> ObjectParts
-//! live       28 bucket-id:8 ino:8                     -> Live
+//! inode      20 group:8 ino:8 branch:4                -> Inode
+//! dirent     21 group:8 parent:8 sort-name 00 branch:4 -> Dirent
+//! extent     22 group:8 ino:8 offset:8 branch:4       -> Extent
+//! version    23 group:8 key 00 order:8 branch:4       -> Version
+//! orphan     24 group:8 ino:8 branch:4                -> (one byte; a tombstone is empty)
+//! dead branch 25 group:8 branch:4                     -> (one byte)
+//! overridden 26 key of a tree record without its branch -> (one byte)
+//! parts      27 group:8 ino:8 branch:4                -> ObjectParts
+//! dirty file 28 bucket-id:8 ino:8                     -> DirtyFile
 //! blob       30 blob:8                                -> Blob
 //! sums       31 blob:8 index:4                        -> Sums
 //! segment    32 segment:8                             -> Segment
 //! trash      33 order:8                               -> Trash
-//! exposed    34 bucket-id:8 ino:8                     -> Exposed
+//! mapped     34 bucket-id:8 ino:8                     -> WritableMapping
 //! damaged    35 blob:8                                -> Damaged
 //! account    40 name                                  -> Account
 //! account id 41 id:8                                  -> name
 //! key        42 access-key-id                         -> Key
 //! grant      43 bucket-id:8 account-id:8              -> Grant
 //! publication 44 bucket-id:8 node                     -> Publication
-//! former     45 name                                  -> id:8 of the last deleted account of this name
+//! former account 45 name                              -> id:8 of the last deleted account of this name
 //! upload     50 bucket-id:8 key 00 upload-id          -> Upload
 //! part       51 upload-id 00 number:4                 -> Part
 //! completed  52 bucket-id:8 key 00 upload-id          -> Completed
 //! lifecycle  60                                       -> Lifecycle
 //! scrub      61                                       -> Scrub
-//! restore    62 family:8                              -> Restore
+//! restore    62 group:8                               -> Restore
 //! session    70 session:8                             -> Session
 //! replay     71 session:8 request:8                   -> Replay
-//! owed       72 bucket-id:8 order:8                   -> Owed
+//! undelivered 72 bucket-id:8 order:8                  -> Undelivered
 //! ```
-//! Numbers are big-endian. Names hold no NUL, so `name 00` keeps their order. `00 …` belongs to the engine.
+//! Lengths are in bytes, numbers big-endian. Names contain no NUL, so `name 00` keeps their order. Keys that begin with
+//! the byte 00 belong to the engine.
 
 /// The id of a clone group: a bucket with its clones and snapshots, which share inode numbers.
 pub type CloneGroup = u64;
@@ -49,7 +50,7 @@ pub type Branch = u32;
 
 /// The first byte of the keys of each kind.
 pub mod tag {
-    #![expect(missing_docs, reason = "the table above says what each is")]
+    #![expect(missing_docs, reason = "the table at the top of the file describes each")]
     pub const HEADER: u8 = 0x01;
     pub const BUCKET: u8 = 0x10;
     pub const BUCKET_ID: u8 = 0x11;

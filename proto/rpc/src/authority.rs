@@ -9,7 +9,7 @@
 //!   client's view.
 //! - An authority without `%` and `/` is not changed, and neither is anything that this module cannot parse: `h2`
 //!   judges it.
-//! - No one uses the authority: a call is identified by its path, and a caller by its socket.
+//! - The authority is used for nothing else: a call is identified by its path, and a caller by its socket.
 //! - At most one HEADERS frame is buffered, of at most [`FRAME_BYTES_MAX`].
 
 use std::io;

@@ -223,7 +223,7 @@ mod tests {
         }
         let first = poll_fn(|context| seats.poll_next(context)).await;
         let more = tokio::time::timeout(Duration::from_millis(50), poll_fn(|context| seats.poll_next(context)));
-        assert!(more.await.is_err(), "the others have no seat");
+        assert!(more.await.is_err(), "a connection beyond the limit is not accepted");
         assert_eq!(clients[2].read(&mut [0]).await.expect("closed"), 0);
         drop(first);
         let _next = TcpStream::connect(address).await.expect("connected");

@@ -1,4 +1,4 @@
-//! Authorization: who gets access, and the responses to others.
+//! Authorization: which callers get access, and the responses to all others.
 
 use objstore::store::Mode;
 

@@ -1,4 +1,4 @@
-//! Server access logging: what is set, and what is delivered.
+//! Server access logging: the setting, and the delivered lines.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use crate::endpoint::{Answer, Endpoint};
 use crate::sign::Signed;
 
-/// A log that is delivered at once.
+/// An endpoint that delivers log lines at once.
 fn start() -> Endpoint {
     Endpoint::start_with(|config| config.access_log_delay = Duration::ZERO)
 }
@@ -35,7 +35,7 @@ fn listing(endpoint: &Endpoint, bucket: &str) -> Vec<String> {
     listing.objects.into_iter().map(|object| object.key).collect()
 }
 
-/// All lines that were delivered to a bucket, once one of them has this text.
+/// All lines delivered to a bucket, once one of them contains this text.
 fn lines_with(endpoint: &Endpoint, bucket: &str, text: &str) -> Vec<String> {
     let end = Instant::now() + Duration::from_secs(10);
     loop {
@@ -139,7 +139,7 @@ fn a_log_that_could_not_be_delivered_is_refused() {
     ] {
         assert_eq!(set(&endpoint, &document).code(), code, "{document}");
     }
-    // Who may set it on the source has to be able to write to the target as well.
+    // A caller that sets logging on the source needs the right to write to the target as well.
     let asked = document("logs", "", "");
     let put = || endpoint.send_as(&other, "PUT", "/wire", "logging=", &[], asked.as_bytes()).code();
     assert_eq!(put(), "AccessDenied");
@@ -183,7 +183,7 @@ fn a_bucket_that_is_its_own_target_does_not_log_its_log() {
         assert!(Instant::now() < end, "nothing is delivered");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Nothing is asked of the bucket from now on, so nothing more may be delivered.
+    // From here on no request uses the bucket, so no further line may be delivered.
     std::thread::sleep(Duration::from_millis(500));
     let before = listing(&endpoint, "wire").len();
     std::thread::sleep(Duration::from_millis(700));
@@ -196,7 +196,7 @@ fn an_orderly_end_delivers_what_is_buffered() {
     make(&endpoint, "logs");
     assert_eq!(set(&endpoint, &document("logs", "", "")).code(), "OK");
     assert_eq!(endpoint.send("PUT", "/wire/last", "", &[], b"x").code(), "OK");
-    assert!(listing(&endpoint, "logs").is_empty(), "it is not old enough");
+    assert!(listing(&endpoint, "logs").is_empty(), "a line is delivered only once it is old enough");
     endpoint.stop();
     endpoint.stopped();
     assert_eq!(listing(&endpoint, "logs").len(), 1);

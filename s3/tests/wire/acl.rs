@@ -1,4 +1,4 @@
-//! Access control lists: who gets in by them, under each Object Ownership and public access block.
+//! Access control lists: which callers they give access, for each Object Ownership and public access block.
 
 use objstore::store::Mode;
 
@@ -15,14 +15,14 @@ const CANNED: [&str; 7] = [
     "bucket-owner-read",
     "bucket-owner-full-control",
 ];
-/// The canned ACLs that say what holds where ACLs are disabled.
+/// The canned ACLs that are accepted while ACLs are disabled, since they grant nothing more.
 const IN_FORCE: [&str; 3] = ["private", "bucket-owner-read", "bucket-owner-full-control"];
-/// The canned ACLs that let in the public.
+/// The canned ACLs that give the public access.
 const PUBLIC: [&str; 3] = ["public-read", "public-read-write", "authenticated-read"];
 const ALL_USERS: &str = "uri=\"http://acs.amazonaws.com/groups/global/AllUsers\"";
 const XSI: &str = "xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\"";
 
-/// What of public ACLs a bucket blocks.
+/// How a bucket's public access block treats public ACLs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
     Nothing,
@@ -46,7 +46,7 @@ fn block(endpoint: &Endpoint, block: Block) {
     assert_eq!(endpoint.send("PUT", "/wire", "publicAccessBlock=", &[], xml.as_bytes()).code(), "OK");
 }
 
-/// A server whose bucket has this ownership and blocks nothing.
+/// A server whose bucket has this ownership and no public access block.
 fn start(rule: &str) -> Endpoint {
     let endpoint = Endpoint::start();
     block(&endpoint, Block::Nothing);
@@ -54,7 +54,7 @@ fn start(rule: &str) -> Endpoint {
     endpoint
 }
 
-/// Sends a request of an account, or an anonymous one.
+/// Sends a request signed by an account, or an unsigned one.
 fn send(
     endpoint: &Endpoint,
     caller: Option<&Key>,
@@ -73,7 +73,7 @@ fn send(
     }
 }
 
-/// Whether a caller may do it.
+/// Whether a request of the caller is allowed.
 fn may(endpoint: &Endpoint, caller: Option<&Key>, method: &str, path: &str, query: &str) -> bool {
     let headers: &[(&str, &str)] =
         if method == "PUT" && query == "acl=" { &[("x-amz-acl", "bucket-owner-full-control")] } else { &[] };
@@ -96,7 +96,7 @@ fn acl(endpoint: &Endpoint, caller: Option<&Key>, path: &str) -> String {
     String::from_utf8(answer.body).unwrap()
 }
 
-/// The document of a list of `owner` with these grants after the owner's own.
+/// The XML of an ACL of `owner`, with these grants after the owner's own.
 fn document(owner: &str, others: &[(&str, &str)]) -> String {
     let user = |id: &str| format!("xsi:type=\"CanonicalUser\"><ID>{id}</ID><DisplayName>{id}</DisplayName>");
     let own = [(owner, "FULL_CONTROL")];
@@ -123,8 +123,8 @@ fn document(owner: &str, others: &[(&str, &str)]) -> String {
     )
 }
 
-/// What the list of an object with a canned ACL grants besides its owner's own; `other` is the bucket's owner, where that
-/// is not the object's.
+/// The grants of an object's canned ACL besides the owner's own. `other` is the bucket's owner, if that is not the
+/// object's owner.
 fn granted(canned: &str, other: Option<&'static str>) -> Vec<(&'static str, &'static str)> {
     match canned {
         "public-read" => vec![("AllUsers", "READ")],
@@ -137,7 +137,7 @@ fn granted(canned: &str, other: Option<&'static str>) -> Vec<(&'static str, &'st
     }
 }
 
-/// Ownership × canned ACL of the object × public access block × caller × operation.
+/// Every combination of ownership, canned ACL of the object, public access block, caller and operation.
 #[test]
 fn an_object_is_open_to_whom_its_acl_names_and_to_nobody_else() {
     let endpoint = Endpoint::start();
@@ -184,7 +184,7 @@ fn an_object_is_open_to_whom_its_acl_names_and_to_nobody_else() {
     }
 }
 
-/// Ownership × canned ACL of the bucket × public access block × caller × operation.
+/// Every combination of ownership, canned ACL of the bucket, public access block, caller and operation.
 #[test]
 fn a_bucket_is_open_to_whom_its_acl_names_and_its_objects_are_not() {
     let endpoint = start("ObjectWriter");
@@ -230,7 +230,7 @@ fn a_bucket_is_open_to_whom_its_acl_names_and_its_objects_are_not() {
     }
 }
 
-/// Ownership × canned ACL of an object that another account writes.
+/// Every combination of ownership and canned ACL, for an object that another account writes.
 #[test]
 fn an_object_belongs_to_whom_the_ownership_of_its_bucket_says() {
     let endpoint = start("ObjectWriter");
@@ -255,12 +255,12 @@ fn an_object_belongs_to_whom_the_ownership_of_its_bucket_says() {
             assert!(!may(&endpoint, Some(&bob), "DELETE", "/wire/a", ""), "{what}");
         }
     }
-    // The owner of an object changes its list, also one that leaves the owner nothing.
+    // The owner of an object may change its ACL, even if the ACL grants the owner nothing.
     assert_eq!(put(&endpoint, Some(&alice), "/wire/a", "private"), "OK");
     assert_eq!(set_acl(&endpoint, Some(&alice), "/wire/a", &[("x-amz-grant-read", "id=bob")]), "OK");
     assert!(may(&endpoint, Some(&bob), "GET", "/wire/a", "") && !may(&endpoint, Some(&alice), "GET", "/wire/a", ""));
     assert!(acl(&endpoint, Some(&alice), "/wire/a").contains("<ID>bob</ID>"));
-    // Where ACLs are disabled again, the bucket's owner owns everything, and lists are kept but not in force.
+    // Once ACLs are disabled again, the bucket's owner owns everything; ACLs are kept, and have no effect.
     assert_eq!(set_acl(&endpoint, Some(&endpoint.root), "/wire", &[("x-amz-acl", "private")]), "OK");
     assert_eq!(own(&endpoint, "BucketOwnerEnforced"), "OK");
     assert_eq!(acl(&endpoint, Some(&endpoint.root), "/wire/a"), document("root", &[]));
@@ -458,7 +458,7 @@ fn a_policy_that_denies_wins_over_an_acl_and_sees_the_acl_that_is_asked_for() {
     };
     assert_eq!((grant(&carol, ""), grant(&endpoint.root, "acl=")), ("AccessDenied".into(), "AccessDenied".into()));
 
-    // Who may put objects by a policy says with them what their list is only if the policy lets it.
+    // A caller whom a policy allows to put objects may set their ACL only if the policy allows that as well.
     policy(&endpoint, "Allow", r#"{"AWS": "bob"}"#, r#""s3:PutObject""#, "wire/*", "");
     assert_eq!(endpoint.send_as(&bob, "PUT", "/wire/b", "", &[], b"1").code(), "OK");
     assert_eq!(put(&endpoint, Some(&bob), "/wire/b", "public-read"), "AccessDenied");
@@ -511,7 +511,7 @@ fn ownership_that_was_deleted_is_that_of_the_writer() {
     assert_eq!(put(&endpoint, Some(&endpoint.root), "/wire/k", "public-read"), "OK");
 }
 
-/// A body that never comes is not waited for.
+/// The server refuses without waiting for the body, which never arrives here.
 #[test]
 fn a_stranger_is_refused_before_its_body_is_read() {
     let endpoint = start("ObjectWriter");
@@ -525,14 +525,14 @@ fn a_stranger_is_refused_before_its_body_is_read() {
         let answer = endpoint.send_cut(method, path, query, &signed, b"", 1 << 20);
         assert_eq!(answer.code(), "AccessDenied", "{method} {path} {query}");
     }
-    // Nor is one whose list cannot be had.
+    // A request with a blocked ACL is refused before its body, too.
     block(&endpoint, Block::Refused);
     let headers = [("x-amz-acl", "public-read")];
     let signed = crate::sign::sign(&endpoint.root, "PUT", "/wire/k", "", &headers, "UNSIGNED-PAYLOAD");
     assert_eq!(endpoint.send_cut("PUT", "/wire/k", "", &signed, b"", 1 << 20).code(), "AccessDenied");
 }
 
-/// An object that takes the place of a public one between the decision and the reading is not let out.
+/// A private object that replaces a public one between the access check and the read is not returned.
 #[test]
 fn what_replaces_a_public_object_is_not_read_by_its_acl() {
     let endpoint = start("ObjectWriter");

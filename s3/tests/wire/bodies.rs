@@ -1,4 +1,4 @@
-//! Bodies that do not match their claims, and chunked bodies.
+//! Bodies that do not match their headers, and chunked bodies.
 
 use std::io::Write as _;
 
@@ -13,7 +13,7 @@ const CHUNK: usize = 64 * 1024;
 const UNSIGNED: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 const SIGNED: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
 
-/// Content that is packed, or large enough for a file of its own.
+/// Content for a segment, and content large enough for a separate file.
 fn contents() -> [Vec<u8>; 2] {
     [1_000, 300_000].map(|len| (0..len).map(|index: u32| (index % 251) as u8).collect())
 }
@@ -23,7 +23,7 @@ fn crc32(content: &[u8]) -> String {
     BASE64.encode(&sum.to_be_bytes()[4..])
 }
 
-/// The head of an upload in frames.
+/// The head of an upload in chunks (`aws-chunked`).
 fn framed(endpoint: &Endpoint, payload: &str, length: usize, trailer: Option<&str>) -> Signed {
     let length = length.to_string();
     let mut headers = vec![("content-encoding", "gzip,aws-chunked"), ("x-amz-decoded-content-length", &*length)];
@@ -100,7 +100,7 @@ fn lying_frames_are_refused_and_leave_nothing() {
     }
 }
 
-/// Another byte of the same kind at `at`.
+/// `bytes` with another digit at `at`.
 fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at] = if bytes[at] == b'0' { b'1' } else { b'0' };
@@ -111,7 +111,7 @@ fn flipped(bytes: &[u8], at: usize) -> Vec<u8> {
 fn frames_cut_before_their_very_end_are_refused() {
     let endpoint = Endpoint::start();
     for mut content in contents() {
-        // The last frame of content may end as a body does.
+        // Content that ends as a body of chunks does.
         content.extend(b"\r\n\r\n");
         let (name, crc) = ("x-amz-checksum-crc32", crc32(&content));
         let chunked = framed(&endpoint, SIGNED, content.len(), None);
@@ -195,7 +195,7 @@ fn a_refusal_before_the_body_ends_the_connection_and_says_so() {
 #[test]
 fn an_expectation_that_is_not_met_ends_the_connection_and_says_so() {
     let endpoint = Endpoint::start();
-    // Nothing is to come, so there is no `100 Continue` to send.
+    // The request has no body, so the server sends no `100 Continue`.
     let empty = endpoint.send("PUT", KEY, "", &[("expect", "100-continue")], b"");
     assert_eq!((empty.status, empty.header("connection")), (200, Some("close")));
     let reading = endpoint.send("GET", KEY, "", &[("expect", "100-continue")], b"");

@@ -8,7 +8,7 @@ use crate::endpoint::{EXPECT, Endpoint, goes_on, head, receive};
 use crate::sign::{EMPTY, Signed, sha256, sign};
 
 const SHORT: Duration = Duration::from_millis(400);
-/// How long who finds no memory waits: also for another's upload that goes to a slow disk meanwhile.
+/// How long a request waits for memory: long enough for another upload to reach a slow disk.
 const WAIT: Duration = Duration::from_secs(4);
 
 #[test]
@@ -21,7 +21,7 @@ fn a_document_has_no_more_elements_than_mean_something() {
     assert_eq!(complete("<Part/>", 300_000), "MalformedXML");
     let part = "<Part><PartNumber>1</PartNumber><ETag>e</ETag><ChecksumCRC32>c</ChecksumCRC32></Part>";
     assert_eq!(complete(part, 10_000), "NoSuchUpload");
-    // Content may hold what it likes.
+    // The limit holds for documents, not for the content of objects.
     assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], &b"<Part/>".repeat(300_000)).code(), "OK");
 }
 
@@ -33,7 +33,7 @@ fn narrow() -> Endpoint {
     })
 }
 
-/// An upload of `body` that has its share of the memory, and of which so many bytes are sent.
+/// Begins an upload of `body`: the request has its share of the memory, and its first `sent` bytes are sent.
 fn begin(endpoint: &Endpoint, body: &[u8], sent: usize) -> TcpStream {
     let signed = sign(&endpoint.root, "PUT", "/wire/slow", "", &[EXPECT], &sha256(body));
     let mut stream = endpoint.connect();
@@ -53,8 +53,8 @@ fn bodies_beyond_the_memory_for_them_wait_and_then_come_again_later() {
     let told = put(&small);
     assert_eq!((told.status, told.code().as_str()), (503, "SlowDown"));
     assert_eq!(told.header("retry-after"), Some("1"));
-    assert!(asked.elapsed() >= WAIT, "it waited");
-    assert_eq!(put(b"1").code(), "OK", "what fits a connection needs no share");
+    assert!(asked.elapsed() >= WAIT, "the request waited for memory");
+    assert_eq!(put(b"1").code(), "OK", "a body that fits the connection's buffer needs no share");
     assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, b"1");
 
     let waiting = std::thread::scope(|scope| {
@@ -64,8 +64,8 @@ fn bodies_beyond_the_memory_for_them_wait_and_then_come_again_later() {
         assert_eq!(receive(&mut slow, "PUT").code(), "OK");
         waiting.join().unwrap()
     });
-    assert_eq!(waiting, "OK", "its turn came");
-    assert_eq!(put(&large).code(), "OK", "all was given back");
+    assert_eq!(waiting, "OK", "the waiting request got the memory");
+    assert_eq!(put(&large).code(), "OK", "all memory is free again");
 }
 
 #[test]
@@ -74,7 +74,11 @@ fn a_body_that_hardly_moves_gives_its_place_to_others() {
     let content = vec![7; 2 << 20];
     let mut slow = begin(&endpoint, &content, 1000);
     let asked = Instant::now();
-    assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], &content).code(), "OK", "it waited for its turn");
+    assert_eq!(
+        endpoint.send("PUT", "/wire/k", "", &[], &content).code(),
+        "OK",
+        "the upload got the memory of the slow one"
+    );
     assert!(asked.elapsed() > SHORT, "{:?}", asked.elapsed());
     let told = receive(&mut slow, "PUT");
     assert_eq!((told.status, told.code().as_str()), (400, "RequestTimeout"));
@@ -86,21 +90,21 @@ fn a_download_that_nobody_takes_gives_its_place_to_others() {
         config.limits.answer_memory_bytes = 1 << 20;
         config.limits.wanted_answer_stall = SHORT;
     });
-    // More than the buffers of both ends hold.
+    // More than the socket buffers of both ends hold.
     let content = vec![7; 24 << 20];
     assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], &content).code(), "OK");
     let signed = sign(&endpoint.root, "GET", "/wire/k", "", &[], EMPTY);
     let mut silent = endpoint.connect();
     silent.write_all(head("GET", "/wire/k", "", &signed.headers, 0).as_bytes()).unwrap();
-    // Its answer has begun, and holds all the memory.
+    // The answer has begun, and holds all the memory.
     silent.read_exact(&mut [0; 12]).unwrap();
     let asked = Instant::now();
     let got = endpoint.send("GET", "/wire/k", "", &[], b"");
-    assert!(got.status == 200 && got.body == content, "{}: its turn came", got.status);
+    assert!(got.status == 200 && got.body == content, "{}: the download got the memory of the silent one", got.status);
     assert!(asked.elapsed() > SHORT, "{:?}", asked.elapsed());
     let mut rest = Vec::new();
     let _ = silent.read_to_end(&mut rest);
-    assert!(rest.len() < content.len(), "it was cut off");
+    assert!(rest.len() < content.len(), "the silent download ended early");
 }
 
 #[test]
@@ -125,7 +129,7 @@ fn a_signed_chunk_is_no_larger_than_is_held() {
     let headers = [("content-encoding", "aws-chunked"), ("x-amz-decoded-content-length", &*length)];
     for (size, code) in [(4 << 20, "OK"), (content.len(), "EntityTooLarge")] {
         let signed = sign(&endpoint.root, "PUT", "/wire/k", "", &headers, "STREAMING-AWS4-HMAC-SHA256-PAYLOAD");
-        // A refusal comes before the end, and the connection with it: so no more is sent than a chunk's beginning.
+        // The server refuses and closes before the end of the body, so only the beginning of a chunk is sent.
         let body = signed.chunks(&content, size, None);
         let sent = if code == "OK" { body.len() } else { 1000 };
         let mut stream = endpoint.connect();
@@ -151,7 +155,7 @@ fn a_document_is_one_however_its_parameter_is_written() {
     let endpoint = Endpoint::start();
     assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], b"1").code(), "OK");
     let xml = b"<Tagging><TagSet/></Tagging>";
-    // The sums of `xml` and of "other".
+    // The checksums of `xml` and of "other".
     let (right, wrong) = ("MiK6ZqQ1QvDEa+XYsdLcQg==", "eV8yArF8trw9S3cdjGyerw==");
     let put = |hash: &str, md5: &str| {
         let signed = sign(&endpoint.root, "PUT", "/wire/k", "tagging=", &[("content-md5", md5)], hash);

@@ -7,7 +7,7 @@ use objstore::store::Mode;
 use crate::endpoint::{Answer, Endpoint};
 use crate::sign::Key;
 
-/// What is compared of a change: operation, account, key, status, code.
+/// The compared fields of a change: operation, account, key, status, code.
 type Seen = (String, Option<String>, Option<String>, u16, Option<String>);
 
 /// An endpoint, and the changes it reports.
@@ -32,7 +32,7 @@ fn listening() -> (Endpoint, Arc<Mutex<Vec<Seen>>>) {
     (endpoint, seen)
 }
 
-/// The one change that is reported next.
+/// The next reported change.
 fn next(seen: &Mutex<Vec<Seen>>) -> Seen {
     for _ in 0..2_000 {
         let mut all = seen.lock().unwrap();
@@ -86,7 +86,7 @@ const CHANGES: [(&str, &str, &str, &str); 31] = [
     ("DeleteBucket", "DELETE", "", ""),
 ];
 
-/// Asks for a change, and compares what is reported with the answer.
+/// Requests a change, and compares the report with the answer.
 fn change(endpoint: &Endpoint, seen: &Mutex<Vec<Seen>>, key: &Key, name: &str) -> (Answer, Seen) {
     let (_, method, query, body) = CHANGES.iter().find(|row| row.0 == name).expect(name);
     let answer = endpoint.send_as(key, method, "/wire", query, &[], body.as_bytes());
@@ -126,7 +126,7 @@ fn each_change_of_a_bucket_is_reported_whoever_asks_and_whatever_comes_of_it() {
     });
     let tried: Vec<_> = CHANGES.iter().map(|row| row.0).chain(["CreateBucket"]).collect();
     for name in changes {
-        assert!(tried.contains(&name), "{name} is not tried here: add it to CHANGES");
+        assert!(tried.contains(&name), "no test requests {name}: add it to CHANGES");
     }
 }
 

@@ -16,7 +16,7 @@ fn with_rules() -> Endpoint {
     endpoint
 }
 
-/// A request nobody signed.
+/// An unsigned request.
 fn bare(endpoint: &Endpoint, method: &str, path: &str, headers: &[(&str, &str)]) -> Answer {
     let all: Vec<(&str, &str)> = [("host", "localhost")].iter().chain(headers).copied().collect();
     endpoint.send_signed(method, path, "", &Signed::bare(&all), b"")

@@ -1,4 +1,4 @@
-//! Downloads that end early are counted with the bytes actually sent, as cut off.
+//! Downloads that end early: metrics count them as cut off, with the bytes that were sent.
 
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use crate::endpoint::{Endpoint, head};
 use crate::sign::{EMPTY, sign};
 
-/// More than the buffers of the system take.
+/// More than the kernel's socket buffers take.
 const LARGE: usize = 48 << 20;
 
 struct Counted {
@@ -35,7 +35,7 @@ impl Counted {
         line.unwrap_or_else(|| panic!("{name}: {text}")).rsplit(' ').next().unwrap().parse().unwrap()
     }
 
-    /// Waits until so many answers were cut for a reason.
+    /// Waits until the metrics count `count` answers cut off for this reason.
     fn cut(&self, reason: &str, count: u64) {
         let name = format!("s3_answers_cut_total{{reason=\"{reason}\"}}");
         for _ in 0..2_000 {
@@ -47,7 +47,7 @@ impl Counted {
         panic!("{} answers were cut: {reason}", self.figure(&name));
     }
 
-    /// Asks for the large object, and takes so much of it.
+    /// Requests the large object, and reads its first bytes.
     fn sip(&self, bytes: usize) -> std::net::TcpStream {
         let signed = sign(&self.endpoint.root, "GET", "/wire/large", "", &[], EMPTY);
         let mut stream = self.endpoint.connect();
@@ -70,7 +70,7 @@ fn a_download_whose_client_leaves_is_counted_as_cut_and_with_the_bytes_that_left
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(whole, LARGE as u64, "a whole one counts as a whole one");
+    assert_eq!(whole, LARGE as u64, "a whole download counts with all its bytes");
     drop(counted.sip(1 << 20));
     counted.cut("client", 1);
     let sent = counted.figure("s3_sent_bytes_total") - whole;

@@ -9,10 +9,10 @@ use crate::endpoint::Endpoint;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/s3.md");
 const HEADING: &str = "## Every operation";
-/// What a form is posted with; its content is nobody's form.
+/// The header of a form upload; the body here is not a valid form.
 const FORM: (&str, &str) = ("content-type", "multipart/form-data; boundary=b");
 
-/// Documents that change nothing, and those that ask for what is refused, of operations that are offered for the former.
+/// Operations that accept only settings without effect: each with an accepted and with a refused document.
 const HALF_OFFERED: [(&str, &str, &str); 4] = [
     (
         "PutBucketAbac",
@@ -55,7 +55,7 @@ impl Row {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut pairs: Vec<String> = query.split('&').filter(|pair| !pair.is_empty()).map(str::to_owned).collect();
         pairs.iter_mut().filter(|pair| !pair.contains('=')).for_each(|pair| pair.push('='));
-        // In the order in which they are signed: by their names alone.
+        // Parameters are signed in the order of their names.
         pairs.sort_by_key(|pair| pair.split('=').next().map(str::to_owned));
         Self {
             operation: operation.to_owned(),
@@ -84,7 +84,10 @@ fn rows() -> Vec<Row> {
     let page = std::fs::read_to_string(PAGE).expect(PAGE);
     let (_, table) = page.split_once(HEADING).expect(HEADING);
     let rows: Vec<Row> = table.lines().filter(|line| line.starts_with("| ")).skip(2).map(Row::parse).collect();
-    assert!(rows.windows(2).all(|pair| pair[0].operation < pair[1].operation), "in order, none twice");
+    assert!(
+        rows.windows(2).all(|pair| pair[0].operation < pair[1].operation),
+        "the rows are sorted, without duplicates"
+    );
     rows
 }
 
@@ -95,7 +98,7 @@ fn named(cell: &str) -> (u16, String) {
     (status.parse().expect(cell), code.unwrap_or_else(|| "OK".into()))
 }
 
-/// The metrics, once they count the request that was sent last: its client has the answer a moment earlier.
+/// The metrics, once they count the last request: a client has its answer shortly before it is counted.
 fn stats(registry: &Registry) -> String {
     let mut stats = String::new();
     for _ in 0..200 {
@@ -115,7 +118,7 @@ fn every_operation_is_answered_as_the_table_says() {
     let metrics = s3::Metrics::new(&mut registry);
     let endpoint = Endpoint::start_with(|config| config.metrics = metrics);
     assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], b"content").code(), "OK");
-    // What deletes the object or the bucket comes last, as it would on any day.
+    // The operations that delete the object and the bucket come last.
     let (last, first): (Vec<Row>, Vec<Row>) =
         rows().into_iter().partition(|row| ["DeleteBucket", "DeleteObject"].contains(&row.operation.as_str()));
     for row in first.iter().chain(last.iter().rev()) {
@@ -135,9 +138,9 @@ fn every_operation_is_answered_as_the_table_says() {
     let stats = stats(&registry);
     let mut offered: BTreeSet<&str> = s3::operations().collect();
     for row in rows().iter().filter(|row| !row.answer.starts_with("refused: ")) {
-        // A form has no operation before it was read.
+        // The operation of a form is known only after its body is read.
         let routed = stats.contains(&format!("operation=\"{}\"", row.operation));
-        assert!(routed || row.operation == "PostObject", "{} did what another does", row.operation);
+        assert!(routed || row.operation == "PostObject", "{} was counted as another operation", row.operation);
         assert!(offered.remove(row.operation.as_str()) || row.operation == "PostObject", "{}", row.operation);
     }
     assert!(offered.is_empty(), "docs/s3.md has no row, or a wrong one, for {offered:?}");

@@ -1,4 +1,4 @@
-//! XML documents with content that their reader would skip: refused, and nothing is changed.
+//! XML documents with content that the parser would skip: they are refused, and nothing is changed.
 
 use crate::endpoint::Endpoint;
 
@@ -84,7 +84,7 @@ fn the_keys_of_a_document_are_deleted_and_no_others() {
     assert_eq!(endpoint.send("HEAD", "/wire/a", "", &[], b"").status, 404);
 }
 
-/// A document of each operation that reads one, which is taken as it is, or refused for another reason.
+/// A document for each operation that reads one. It is accepted, or refused for a reason other than skipped content.
 const DOCUMENTS: [(&str, &str, &str, &str, &str); 14] = [
     ("PUT", "/other", "", "<CreateBucketConfiguration></CreateBucketConfiguration>", "OK"),
     ("POST", "/wire", "delete=", "<Delete><Object><Key>a</Key></Object></Delete>", "OK"),

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use crate::sign::{EMPTY, Key, Signed, sha256, sign};
 
 pub const BUCKET: &str = "wire";
-/// The header of a request that waits before it sends its body.
+/// The header of a request that waits for `100 Continue` before it sends its body.
 pub const EXPECT: (&str, &str) = ("expect", "100-continue");
 
 /// Threads for blocking work.
@@ -27,7 +27,7 @@ pub struct Endpoint {
     pub root: Key,
     pub store: Store,
     pub address: SocketAddr,
-    /// Where websites are served.
+    /// The address of the website listener.
     pub website: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     serving: Option<JoinHandle<Result<(), s3::Error>>>,
@@ -51,7 +51,7 @@ impl Answer {
             .map(|(_, value)| value)
     }
 
-    /// The code of an error, or `OK`.
+    /// The S3 error code, or `OK`.
     pub fn code(&self) -> String {
         let text = String::from_utf8_lossy(&self.body);
         let code = text.split_once("<Code>").and_then(|(_, rest)| rest.split_once("</Code>")).map(|(code, _)| code);
@@ -64,7 +64,7 @@ impl Endpoint {
         Self::start_with(|_| ())
     }
 
-    /// The same, with other settings. With TLS there is no bucket yet.
+    /// Starts a server with other settings. With TLS it has no bucket yet.
     pub fn start_with(set: impl FnOnce(&mut s3::Config)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = Key { id: "ROOTKEY".into(), secret: "root-secret".into() };
@@ -98,12 +98,12 @@ impl Endpoint {
         endpoint
     }
 
-    /// Runs what is async.
+    /// Runs a future on the endpoint's runtime.
     pub fn block_on<F: Future>(&self, work: F) -> F::Output {
         self.runtime.block_on(work)
     }
 
-    /// Occupies all threads for blocking work until the answer is dropped: what is asked of the store waits.
+    /// Occupies all threads for blocking work until the result is dropped, so that requests to the store wait.
     pub fn occupied(&self) -> Vec<mpsc::Sender<()>> {
         let occupy = |_| {
             let (release, released) = mpsc::channel::<()>();
@@ -138,7 +138,7 @@ impl Endpoint {
         self.runtime.block_on(self.store.delete_account(account)).unwrap();
     }
 
-    /// Sends a request of the root account, its body hashed.
+    /// Sends a request of the root account, with the hash of the body in its signature.
     pub fn send(&self, method: &str, path: &str, query: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
         self.send_as(&self.root.clone(), method, path, query, headers, body)
     }
@@ -162,7 +162,7 @@ impl Endpoint {
         self.send_cut(method, path, query, signed, body, body.len())
     }
 
-    /// The same, its body said to be of `declared` bytes.
+    /// Sends a signed request whose `content-length` is `declared`.
     pub fn send_cut(
         &self,
         method: &str,
@@ -175,7 +175,7 @@ impl Endpoint {
         let head = head(method, path, query, &signed.headers, declared);
         let mut stream = self.connect();
         stream.write_all(head.as_bytes()).unwrap();
-        // The server may refuse before it read all; its answer is what counts.
+        // The server may refuse before it has read the body; only its answer counts.
         let _ = stream.write_all(body);
         if declared > body.len() {
             let _ = stream.shutdown(Shutdown::Write);
@@ -189,18 +189,18 @@ impl Endpoint {
         stream
     }
 
-    /// Tells the server to stop.
+    /// Stops the server.
     pub fn stop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(());
         }
     }
 
-    /// Waits until it did.
+    /// Waits until the server has stopped.
     pub fn stopped(&mut self) {
         if let Some(serving) = self.serving.take() {
             let ended = self.runtime.block_on(async { tokio::time::timeout(Duration::from_secs(20), serving).await });
-            ended.expect("it stops in time").expect("it does not panic").expect("it stops cleanly");
+            ended.expect("the server stops in time").expect("it does not panic").expect("it stops without an error");
         }
     }
 }
@@ -212,8 +212,8 @@ pub fn head(method: &str, path: &str, query: &str, headers: &[(String, String)],
     format!("{method} {path}{mark}{query} HTTP/1.1\r\n{lines}content-length: {length}\r\n\r\n")
 }
 
-/// Waits until the server asks for the body of a request with [`EXPECT`]: the request is under way then, and has its share
-/// of the memory.
+/// Waits for the `100 Continue` of a request with [`EXPECT`]: then the server processes the request, and has reserved
+/// memory for it.
 pub fn goes_on(stream: &mut impl Read) {
     let mut told = [0; 25];
     stream.read_exact(&mut told).unwrap();

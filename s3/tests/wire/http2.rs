@@ -20,9 +20,9 @@ use crate::sign::{EMPTY, Key, Signed, sha256, sign};
 
 /// The body of a request.
 pub enum Sent {
-    /// All of it, until it was taken.
+    /// The whole body, until it has been sent.
     Whole(Option<Bytes>),
-    /// It never comes.
+    /// A body that never arrives.
     Never,
 }
 
@@ -66,14 +66,14 @@ impl Client {
         Self(requests)
     }
 
-    /// Sends a request signed for `localhost`; its status, and its body.
+    /// Sends a request signed for `localhost`; returns status and body of the answer.
     pub async fn send(&self, key: &Key, method: &str, path: &str, body: &'static [u8]) -> (u16, Vec<u8>) {
         let payload = if body.is_empty() { EMPTY.to_owned() } else { sha256(body) };
         let signed = sign(key, method, path, "", &[], &payload);
         self.send_signed(&signed, method, &format!("https://localhost{path}"), Sent::whole(body)).await
     }
 
-    /// Asks for an object, and takes nothing of it.
+    /// Requests an object, and reads nothing of its body.
     async fn begin(&self, key: &Key, path: &str) -> hyper::Result<Response<Incoming>> {
         let signed = sign(key, "GET", path, "", &[], EMPTY);
         self.answer(&signed, "GET", &format!("https://localhost{path}"), Sent::whole(b"")).await
@@ -91,7 +91,7 @@ impl Client {
 
     async fn answer(&self, signed: &Signed, method: &str, uri: &str, body: Sent) -> hyper::Result<Response<Incoming>> {
         let mut request = http::Request::builder().method(method).uri(uri);
-        // The host is the authority of the URI.
+        // In HTTP/2 the host is the authority of the URI.
         for (name, value) in signed.headers.iter().filter(|(name, _)| name != "host") {
             request = request.header(name, value);
         }
@@ -126,7 +126,7 @@ fn a_refusal_before_the_body_leaves_the_connection_to_the_others() {
                 std::time::Duration::from_secs(20),
                 client.send_signed(&signed, "PUT", &uri, Sent::Never),
             );
-            assert_eq!(refused.await.expect("no body is waited for").0, status);
+            assert_eq!(refused.await.expect("the server does not wait for the body").0, status);
             assert_eq!(client.send(&endpoint.root, "PUT", "/wire/next", b"1").await.0, 200);
         }
     });
@@ -163,7 +163,7 @@ fn the_authority_may_name_the_bucket() {
 
 #[test]
 fn a_stream_that_nobody_takes_gives_its_memory_to_others_though_its_connection_moves() {
-    // More than the windows of a client let through.
+    // More than the client's flow control windows permit.
     const LARGE: usize = 16 << 20;
     let endpoint = Endpoint::start_with(|config| {
         config.limits.answer_memory_bytes = 1 << 20;

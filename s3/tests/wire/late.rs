@@ -1,4 +1,4 @@
-//! Completions that take longer than their answer waits: it begins with 200 and blanks, and its body tells how they ended.
+//! Slow completions of multipart uploads: the answer begins with 200 and white space, and its body has the result.
 
 use std::io::{Read as _, Write as _};
 
@@ -7,8 +7,8 @@ use crate::sign::{sha256, sign};
 
 const KEY: &str = "/wire/late";
 
-/// Completes an upload of one part while the store is not to be had for longer than an answer waits. What of the answer
-/// came before the store could be asked, and the whole answer.
+/// Completes an upload of one part while the store does not respond for longer than an answer is delayed. Returns the
+/// bytes of the answer that arrived before the store responded, and the whole answer.
 fn completed(endpoint: &Endpoint, upload: &str, etag: &str) -> (String, String) {
     let part = format!("<Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part>");
     let body = format!("<CompleteMultipartUpload>{part}</CompleteMultipartUpload>");
@@ -37,7 +37,7 @@ fn begin(endpoint: &Endpoint) -> (String, String) {
     (upload, part.header("etag").unwrap().to_owned())
 }
 
-/// The value of a header, and the texts between two marks.
+/// The text between two strings.
 fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
     let found = text.split_once(begin).and_then(|(_, rest)| rest.split_once(end));
     found.unwrap_or_else(|| panic!("no {begin} in {text}")).0

@@ -1,4 +1,4 @@
-//! The endpoint over a real store and a real socket, with requests that no client library would send.
+//! Tests of the S3 endpoint with a real store and a real socket, and with requests that no client library would send.
 //!
 //! The `tests` crate runs real clients (boto3, aws-cli and others).
 

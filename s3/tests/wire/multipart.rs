@@ -29,7 +29,7 @@ fn crc64(content: &[u8]) -> String {
     BASE64.encode(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, content).to_be_bytes())
 }
 
-/// An upload under way.
+/// An unfinished upload.
 struct Upload<'a> {
     endpoint: &'a Endpoint,
     id: String,
@@ -66,7 +66,7 @@ impl<'a> Upload<'a> {
     }
 }
 
-/// Headers and parts of a completion, and how it is answered.
+/// Headers and parts of a completion, and the expected answer.
 type Case<'a> = (&'a [(&'a str, &'a str)], Vec<(u32, String)>, &'a str);
 
 /// The content of parts 2 and 7.
@@ -100,7 +100,7 @@ fn an_object_keeps_the_parts_it_was_uploaded_in() {
     assert_eq!(part.header("x-amz-checksum-crc64nvme"), Some(&*crc64(&last)));
     let head = endpoint.send("HEAD", KEY, "partNumber=2", &[], b"");
     assert_eq!((head.status, head.header("content-length")), (206, Some(&*LARGE.to_string())));
-    // A range that is a part has its checksum; any other has none.
+    // A range that equals a part has the part's checksum; any other range has none.
     let range = format!("bytes={LARGE}-");
     let same = get("", &[("range", &range), ("x-amz-checksum-mode", "ENABLED")]);
     assert_eq!(same.header("x-amz-checksum-crc64nvme"), Some(&*crc64(&last)));
@@ -159,7 +159,7 @@ fn attributes_are_told_in_pages_of_parts() {
     let bad = endpoint.send("GET", KEY, "attributes=", &[("x-amz-object-attributes", "Owner")], b"");
     assert_eq!(bad.code(), "InvalidArgument");
 
-    // A copy is one part: the checksum of checksums does not hold for it, one of the bytes can be had.
+    // A copy has one part: a composite checksum is not valid for it, and a checksum of its bytes can be requested.
     let copy = |headers: &[(&str, &str)]| {
         let headers = [headers, &[("x-amz-copy-source", KEY)]].concat();
         assert_eq!(endpoint.send("PUT", "/wire/copy", "", &headers, b"").code(), "OK");

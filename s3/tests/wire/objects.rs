@@ -1,4 +1,4 @@
-//! Acknowledged objects are there, and requests in progress end well.
+//! Objects: acknowledged ones survive the end of the server, requests in progress complete, and all keys are listed.
 
 use std::io::Write as _;
 
@@ -69,7 +69,7 @@ fn a_request_under_way_ends_well_at_shutdown() {
     assert_eq!(stored.size, 300_000);
 }
 
-/// What a signature encodes: all but letters, digits and these four.
+/// The characters that a signature encodes: all but letters, digits and these four.
 const SIGNED: &percent_encoding::AsciiSet =
     &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
@@ -82,7 +82,7 @@ fn texts(xml: &str, name: &str) -> Vec<String> {
 #[test]
 fn every_plain_listing_shows_every_key() {
     let endpoint = Endpoint::start();
-    // In the byte order of the keys; between the shown form of one and the next there are others.
+    // In the byte order of the keys, which differs from the order of the shown names.
     let keys = ["a", "a%01", "a%01b", "a%02", "a%0D", "a%20b", "ab", "b%1F/c", "b%1F/d", "z"];
     for key in keys {
         assert_eq!(endpoint.send("PUT", &format!("/wire/{key}"), "", &[], b"").code(), "OK");
@@ -107,7 +107,7 @@ fn every_plain_listing_shows_every_key() {
     let (_, xml) = plain("prefix=%01&uploads=");
     assert_eq!(texts(&xml, "Prefix"), ["\u{fffd}"]);
     assert_eq!(endpoint.send("GET", "/wire/a%EF%BF%BD", "", &[], b"").code(), "NoSuchKey");
-    // Page by page, as clients go on.
+    // Page by page, with each page's own continuation.
     let pages = |query: &str, next: &str, marker: &str| {
         let (mut found, mut more) = (Vec::new(), String::new());
         while found.len() <= keys.len() {
@@ -143,7 +143,7 @@ fn a_key_that_is_not_deleted_is_told_with_the_hint_of_a_single_deletion() {
     let single = String::from_utf8(single.body).unwrap();
     let document = "<Delete><Object><Key>k</Key><ETag>\"other\"</ETag></Object></Delete>";
     let answer = endpoint.send("POST", "/wire", "delete=", &[], document.as_bytes());
-    // A quotation mark may be written either way.
+    // XML may contain a quotation mark as it is or escaped.
     let many = String::from_utf8(answer.body).unwrap().replace("&quot;", "\"");
     assert_eq!((answer.status, texts(&many, "Key")), (200, vec!["k".to_owned()]), "{many}");
     for element in ["Code", "Message", "Hint"] {
@@ -152,7 +152,7 @@ fn a_key_that_is_not_deleted_is_told_with_the_hint_of_a_single_deletion() {
     }
 }
 
-/// The condition of an upload in parts is that of its completion; AWS defines none for these operations.
+/// Operations for which AWS defines no conditions ignore them; a multipart upload has its condition at completion.
 #[test]
 fn operations_that_have_no_conditions_pass_over_them() {
     let endpoint = Endpoint::start();

@@ -22,21 +22,21 @@ fn who_sends_nothing_or_half_a_head_is_closed() {
             stream
         })
         .collect();
-    // One that sends a byte now and then is no better.
+    // A client that sends a byte now and then has the same time limit.
     let mut drop_by_drop = endpoint.connect();
     let mut sent = 0;
     while drop_by_drop.write_all(b"G").is_ok() && sent < 100 {
         sent += 1;
         std::thread::sleep(SHORT / 4);
     }
-    assert!(sent < 100, "it was cut off");
+    assert!(sent < 100, "the server closed the slow connection");
     let mut rest = Vec::new();
     for stream in &mut silent {
-        // HTTP/2 begins with the server's settings.
+        // HTTP/2 servers send their settings first, so there may be something to read.
         let _ = stream.read_to_end(&mut rest);
     }
     assert!(begun.elapsed() >= SHORT && begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
-    assert!(!rest.windows(4).any(|bytes| bytes == b"HTTP"), "nobody was answered");
+    assert!(!rest.windows(4).any(|bytes| bytes == b"HTTP"), "no client got an answer");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_body_that_stops_is_refused_whoever_reads_it() {
             let signed = sign(&endpoint.root, method, path, query, &headers, "UNSIGNED-PAYLOAD");
             let mut stream = endpoint.connect();
             stream.write_all(head(method, path, query, &signed.headers, length).as_bytes()).unwrap();
-            // The server may refuse before it comes; its answer is what counts.
+            // The server may refuse before the body arrives; only its answer counts.
             let _ = stream.write_all(&vec![b' '; length / 2]);
             let refused = receive(&mut stream, method);
             assert_eq!((refused.status, refused.code().as_str()), (400, "RequestTimeout"), "{method} {length}");
@@ -80,7 +80,7 @@ fn an_answer_nobody_takes_is_cut_off_and_one_that_is_taken_slowly_is_not() {
         config.limits.answer_stall = 5 * SHORT;
         config.limits.idle = 5 * SHORT;
     });
-    // More than the buffers of both ends hold.
+    // More than the socket buffers of both ends hold.
     let content = vec![7; 48 << 20];
     assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], &content).code(), "OK");
     let get = || {
@@ -118,17 +118,17 @@ fn an_answer_nobody_takes_is_cut_off_and_one_that_is_taken_slowly_is_not() {
 fn idle_connections_give_way_to_new_ones() {
     let endpoint = Endpoint::start_with(|config| config.limits.connections = 300);
     let mut idle = vec![endpoint.connect()];
-    // Connections that come at once have no order; this one is idle for longest once the server has looked at it.
+    // Connections that arrive together have no order. After this pause the first one is the longest idle.
     std::thread::sleep(SHORT);
     idle.extend((1..300).map(|_| endpoint.connect()));
     for number in 0..20 {
         assert_eq!(endpoint.send("PUT", &format!("/wire/{number}"), "", &[], b"1").code(), "OK");
     }
-    assert!(closes(&mut idle[0]), "the longest idle went first");
+    assert!(closes(&mut idle[0]), "the longest idle connection is closed first");
     let signed = sign(&endpoint.root, "HEAD", "/wire/0", "", &[], EMPTY);
     let last = idle.last_mut().unwrap();
     last.write_all(head("HEAD", "/wire/0", "", &signed.headers, 0).as_bytes()).unwrap();
-    assert_eq!(receive(last, "HEAD").status, 200, "the last one stayed");
+    assert_eq!(receive(last, "HEAD").status, 200, "the most recent connection stays open");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn half_a_head_gives_its_place_up_at_once() {
         let asked = Instant::now();
         assert_eq!(endpoint.send("PUT", "/wire/k", "", &[], b"1").code(), "OK", "round {round}");
         assert!(asked.elapsed() < 2 * SHORT, "round {round}: {:?}", asked.elapsed());
-        // The one that gave way comes again.
+        // The closed client connects again.
         held.push(begin(b"PUT /wire/k HTTP/1.1\r\nhost: a\r\nx-a: "));
         std::thread::sleep(SHORT / 4);
     }
@@ -173,10 +173,10 @@ fn the_longest_idle_gives_way_also_after_it_was_looked_at() {
     std::thread::sleep(3 * SHORT);
     let mut second = endpoint.connect();
     answered(&mut second);
-    // The time for a first head ends for the first one alone.
+    // The time limit of the first request head passes for the first connection only.
     std::thread::sleep(3 * SHORT);
     answered(&mut endpoint.connect());
-    assert!(closes(&mut first), "it was idle for longer");
+    assert!(closes(&mut first), "the connection that is idle for longer is closed");
     answered(&mut second);
 }
 
@@ -201,7 +201,7 @@ fn one_too_many_is_told_to_come_again() {
         let client = Client::new(tokio::net::TcpStream::connect(endpoint.address).await.unwrap()).await;
         client.send(&endpoint.root, "GET", "/wire/k", b"").await
     });
-    assert_eq!(told.0, 503, "HTTP/2 is told too");
+    assert_eq!(told.0, 503, "HTTP/2 clients get 503 as well");
     busy[0].write_all(&content[500..]).unwrap();
     assert_eq!(receive(&mut busy[0], "PUT").code(), "OK");
     assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, content);

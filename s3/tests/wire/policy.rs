@@ -1,4 +1,4 @@
-//! Policies, public access, ownership and ACLs, from the view of strangers and owners.
+//! Policies, public access, ownership and ACLs, tested with requests of owners, other accounts and anonymous callers.
 
 use objstore::store::Mode;
 
@@ -31,7 +31,7 @@ fn put(endpoint: &Endpoint, keys: &[&str]) {
     }
 }
 
-/// The code of a request of `key`.
+/// The error code of a request of `key`, or `OK`.
 fn ask(endpoint: &Endpoint, key: &Key, method: &str, path: &str, query: &str) -> String {
     endpoint.send_as(key, method, path, query, &[], b"").code()
 }
@@ -65,7 +65,7 @@ fn a_policy_lets_others_in_and_keeps_grants_out() {
     assert_eq!(ask(&endpoint, &carol, "DELETE", "/wire/b", ""), "OK");
 }
 
-/// What a repair puts in the place of settings that cannot be read.
+/// `check --repair` replaces unreadable settings by an invalid policy.
 #[test]
 fn a_policy_that_is_none_lets_in_nobody_until_the_owner_puts_another() {
     let endpoint = Endpoint::start();
@@ -377,14 +377,14 @@ fn who_may_only_put_policies_opens_the_bucket_to_nobody_else() {
         let read = endpoint.send_signed("GET", "/wire/a", "", &Signed::bare(&kms), b"");
         assert_eq!(read.status, 403, "{statements:?}");
     }
-    // What was stored when it did not count as public is restricted now.
+    // A policy that was stored before such statements counted as public is restricted now.
     let bucket = "wire".parse().unwrap();
     let text = policy(&[open(r#""StringEquals": {"aws:userid": "anonymous"}"#), open(&ranges(0..256))]);
     let stored = endpoint.store.put_policy(&bucket, text, Default::default(), |_| Ok(()));
     endpoint.block_on(stored).unwrap();
     assert_eq!(unsigned(&endpoint, "GET", "/wire/a", "", b"").code(), "AccessDenied");
     assert_eq!(ask(&endpoint, &eve, "GET", "/wire/a", ""), "AccessDenied");
-    // Held to callers or to ranges it may be put, and lets in those alone.
+    // A policy limited to callers or to address ranges is accepted, and gives access to those only.
     let bob = endpoint.account("bob", None);
     let held =
         [open(r#""StringEquals": {"aws:userid": "bob"}"#), open(r#""IpAddress": {"aws:SourceIp": "192.0.2.0/24"}"#)];
@@ -418,7 +418,7 @@ fn an_account_made_again_is_nobody_to_policies_from_before() {
         endpoint.forget("bob");
         bob = endpoint.account("bob", None);
         assert_eq!(ask(&endpoint, &bob, "GET", &format!("/wire/{key}"), ""), "AccessDenied", "{allow}");
-        // What is allowed to whoever comes is allowed to it too, and a policy that is put now means it.
+        // A policy put now means the present account.
         assert_eq!(put_policy(&endpoint, &policy(std::slice::from_ref(&allow))), "OK", "{allow}");
         assert_eq!(ask(&endpoint, &bob, "GET", &format!("/wire/{key}"), ""), "OK", "{allow}");
     }
@@ -433,7 +433,7 @@ fn an_account_made_again_is_nobody_to_policies_from_before() {
     bob = endpoint.account("bob", Some(Mode::Read));
     assert_eq!(ask(&endpoint, &bob, "GET", "/wire/shared/a", ""), "OK");
 
-    // It is not spared what the one before was denied.
+    // Statements that denied the earlier account of this name deny the present one too.
     for deny in [
         statement("Deny", r#"{"AWS": "bob"}"#, r#""s3:GetObject""#, "wire/a", ""),
         everyone("Deny", r#""s3:GetObject""#, "wire/a", r#""StringEquals": {"aws:username": "bob"}"#),
@@ -465,7 +465,7 @@ fn a_denial_by_a_key_without_values_is_refused_or_acts() {
     let refused = endpoint.send("PUT", "/wire", "policy=", &[], tagged.as_bytes());
     assert_eq!(refused.code(), "MalformedPolicy");
     assert!(String::from_utf8(refused.body).unwrap().contains("aws:resourcetag/secret"));
-    // From a time when it was taken.
+    // A version of the program from before the check may have stored such a policy.
     let bucket = "wire".parse().unwrap();
     let stored = endpoint.store.put_policy(&bucket, tagged, Default::default(), |_| Ok(()));
     endpoint.block_on(stored).unwrap();
@@ -479,7 +479,7 @@ fn a_denial_by_a_key_without_values_is_refused_or_acts() {
     assert_eq!(put_policy(&endpoint, &region("elsewhere")), "OK");
     assert_eq!(ask(&endpoint, &bob, "GET", "/wire/a", ""), "OK");
 
-    // Conditional writes are enforced as AWS documents it: what only prepares an upload is spared.
+    // A policy enforces conditional writes as AWS documents it: requests that prepare a multipart upload are exempt.
     let once = r#""Null": {"s3:if-none-match": "true"}, "Bool": {"s3:ObjectCreationOperation": "true"}"#;
     assert_eq!(put_policy(&endpoint, &deny(r#""s3:PutObject""#, once)), "OK");
     let send = |method: &str, path: &str, query: &str, headers: &[(&str, &str)], body: &[u8]| {

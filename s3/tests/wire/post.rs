@@ -1,4 +1,4 @@
-//! Uploads by forms.
+//! Uploads by HTML forms (S3 API, POST Object).
 
 use std::io::Write as _;
 
@@ -10,7 +10,7 @@ use crate::sign::{Key, sign_form};
 const BUCKET: &str = r#"{"bucket": "wire"}"#;
 const END: &str = "\r\n--limit--\r\n";
 
-/// The body of a form, without the boundary behind its file.
+/// The body of a form, without the boundary after its file.
 fn body(fields: &[(&str, &str)], content: &[u8]) -> Vec<u8> {
     let mut form = String::new();
     for (name, value) in fields {
@@ -30,7 +30,7 @@ fn post_to(endpoint: &Endpoint, path: &str, fields: &[(&str, &str)], content: &[
     let body = [body(fields, content), END.into()].concat();
     let mut stream = endpoint.connect();
     stream.write_all(head("POST", path, "", &headers(None), body.len()).as_bytes()).unwrap();
-    // The server may refuse before it read all; its answer is what counts.
+    // The server may refuse before it has read the body; only its answer counts.
     let _ = stream.write_all(&body);
     receive(&mut stream, "POST")
 }
@@ -218,11 +218,11 @@ fn a_form_is_for_the_owner_that_is_expected() {
         let headers = headers(Some(("x-amz-expected-bucket-owner", owner)));
         let mut stream = endpoint.connect();
         stream.write_all(head("POST", "/wire", "", &headers, form.len()).as_bytes()).unwrap();
-        // The server may refuse before it read all; its answer is what counts.
+        // The server may refuse before it has read the body; only its answer counts.
         let _ = stream.write_all(&form);
         receive(&mut stream, "POST").code()
     };
-    assert_eq!(send("somebody"), "AccessDenied");
+    assert_eq!(send("another"), "AccessDenied");
     assert_eq!(read(&endpoint, "/wire/k").code(), "NoSuchKey");
     assert_eq!(send("root"), "OK");
 }
@@ -236,7 +236,7 @@ fn an_unsigned_form_gets_what_the_bucket_policy_gives_to_anybody() {
          "Condition": {"StringEquals": {"s3:RequestObjectTag/of": "anybody"}}}]}"#;
     assert_eq!(endpoint.send("PUT", "/wire", "policy=", &[], policy.as_bytes()).code(), "OK");
     let tags = |of: &str| format!("<Tagging><TagSet><Tag><Key>of</Key><Value>{of}</Value></Tag></TagSet></Tagging>");
-    let (own, foreign) = (tags("anybody"), tags("somebody"));
+    let (own, foreign) = (tags("anybody"), tags("others"));
     let send = |fields: &[(&str, &str)]| post_to(&endpoint, "/wire", fields, b"abc").code();
     assert_eq!(send(&[("key", "private/1")]), "AccessDenied");
     assert_eq!(send(&[("key", "public/1")]), "OK");

@@ -31,7 +31,7 @@ fn unsigned(endpoint: &Endpoint, method: &str, path: &str) -> Answer {
     endpoint.send_signed(method, path, "", &Signed::bare(&[("host", "localhost")]), b"")
 }
 
-/// The condition that an object is tagged as public.
+/// A policy condition: the object has the tag `public`.
 fn is_public() -> &'static str {
     r#", "Condition": {"StringEquals": {"s3:ExistingObjectTag/public": "yes"}}"#
 }
@@ -62,9 +62,9 @@ fn what_a_policy_denies_is_denied_on_snapshots_too() {
     endpoint.block_on(endpoint.store.add_grant(&"wire".parse().unwrap(), "bob", Mode::ReadWrite)).unwrap();
     assert_eq!(endpoint.send_as(&bob, "PUT", "/wire/copy", "", &copy, b"").code(), "AccessDenied");
     assert_eq!(get(&eve, "/wire/open/x"), "OK");
-    assert_eq!(get(&eve, "/snap/open/x"), "AccessDenied", "what it allows ends with the bucket");
+    assert_eq!(get(&eve, "/snap/open/x"), "AccessDenied", "the bucket's policy allows nothing on its snapshot");
 
-    // It is the policy of now that counts.
+    // The bucket's current policy counts, not the one at the time of the snapshot.
     assert_eq!(endpoint.send("DELETE", "/wire", "policy=", &[], b"").code(), "OK");
     assert_eq!(get(&bob, "/snap/secret/x"), "OK");
 }
@@ -87,7 +87,7 @@ fn a_copy_gives_only_the_tags_one_may_give() {
     assert_eq!(send("/wire/k", &replaced), "OK");
     assert_eq!(unsigned(&endpoint, "GET", "/wire/k").status, 403);
 
-    // A condition sees the tags that are written, not those of a header that a copy of tags does not heed.
+    // A condition sees the tags that are written: a copy that takes the source's tags ignores those of the header.
     let red = r#", "Condition": {"StringEquals": {"s3:RequestObjectTag/public": "yes"}}"#;
     let may_tag = r#"["s3:PutObject", "s3:PutObjectTagging"]"#;
     put_policy(&endpoint, "wire", &[statement("Allow", bobs, may_tag, "wire/*", red), public]);
@@ -150,7 +150,7 @@ fn no_policy_takes_long_whatever_it_is_asked() {
         assert_eq!(deleted, 500);
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
 
-        // What is too long to be compared is refused where it is asked for, and only there.
+        // A value too long to compare is refused only where a condition uses it.
         let long = "a".repeat(2049);
         let delete = |key: &Key| endpoint.send_as(key, "DELETE", "/wire/k", "", &[("user-agent", &long)], b"").code();
         assert_eq!((delete(&bob), delete(&carol)), ("AccessDenied".into(), "OK".into()));

@@ -10,7 +10,7 @@ const DELETE: &[u8] = b"<Delete><Object><Key>none</Key></Object></Delete>";
 const COMPLETE: &[u8] =
     b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>e</ETag></Part></CompleteMultipartUpload>";
 
-/// Requests that can be sent again and again: method, path, query, body, and the code of the answer.
+/// Requests that can be repeated: method, path, query, body, and the code of the answer.
 const REQUESTS: [(&str, &str, &str, &[u8], &str); 14] = [
     ("PUT", "/wire/k", "", b"content", "OK"),
     ("PUT", "/wire/k", "tagging=", TAGGING, "OK"),
@@ -40,7 +40,7 @@ fn no_name_of_an_operation_in_the_url_chooses_another() {
         let twice = with(&with(query, "x-id=PutObject"), "x-id=GetObject");
         assert_eq!(endpoint.send(method, path, &twice, &[], body).code(), expected, "{method} {path}?{twice}");
     }
-    assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, b"content", "the object is as it was put");
+    assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, b"content", "the object is unchanged");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn a_request_is_about_one_subresource() {
     assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, b"content");
 }
 
-/// `s3s` takes a subresource that a method does not have for none, and would change the bucket or the object itself.
+/// `s3s` ignores a subresource that a method does not have, and would change the bucket or the object itself.
 #[test]
 fn a_method_that_a_resource_does_not_have_changes_nothing() {
     let endpoint = Endpoint::start();
@@ -135,7 +135,7 @@ fn chunks_that_nobody_takes_apart_are_not_stored() {
     assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, b"hello");
 }
 
-/// The answer to a head whose body waits to be asked for.
+/// The answer to a head with `expect: 100-continue`, whose body is not sent.
 fn told(endpoint: &Endpoint, method: &str, path: &str, query: &str, signed: &Signed) -> Answer {
     let mut stream = endpoint.connect();
     stream.write_all(head(method, path, query, &signed.headers, 8 << 20).as_bytes()).unwrap();
@@ -170,7 +170,7 @@ fn no_body_is_taken_of_whom_nothing_could_allow() {
     let bob = endpoint.account("bob", None);
     let forger = Key { id: endpoint.root.id.clone(), secret: "guessed".into() };
     let policies = [
-        // About somebody else, about another action, from elsewhere, about other keys.
+        // Statements about another account, another action, and another address.
         r#"{"Effect": "Allow", "Principal": {"AWS": "carol"}, "Action": "s3:*", "Resource": "arn:aws:s3:::wire/*"}"#,
         r#"{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::wire/*"}"#,
         r#"{"Effect": "Allow", "Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::wire/*",

@@ -18,7 +18,7 @@ pub struct Key {
     pub secret: String,
 }
 
-/// A signed request's headers, and what its chunks are signed with.
+/// The headers of a signed request, and the inputs of its chunks' signatures.
 pub struct Signed {
     pub headers: Vec<(String, String)>,
     date: String,
@@ -27,10 +27,10 @@ pub struct Signed {
     signature: String,
 }
 
-/// What a signature is good for, and whether it covers the host.
+/// The credential scope of a signature, and whether the signature covers the host.
 #[derive(Clone, Copy)]
 pub struct Scope<'a> {
-    /// The day, if it is not the one of the request.
+    /// The day, if it is not that of the request.
     pub day: Option<&'a str>,
     pub region: &'a str,
     pub service: &'a str,
@@ -38,7 +38,7 @@ pub struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// Of the endpoint.
+    /// The scope of the endpoint.
     pub const HERE: Scope<'static> = Scope { day: None, region: REGION, service: "s3", host: true };
 
     fn text(&self, date: &str) -> String {
@@ -46,12 +46,12 @@ impl Scope<'_> {
     }
 }
 
-/// Signs a request whose body has the payload hash `payload`. `query` is written as it will be signed: sorted, encoded.
+/// Signs a request with the payload hash `payload`. `query` is sorted and encoded, as it is signed.
 pub fn sign(key: &Key, method: &str, path: &str, query: &str, headers: &[(&str, &str)], payload: &str) -> Signed {
     sign_for(Scope::HERE, key, method, path, query, headers, payload)
 }
 
-/// The same, for another scope.
+/// Signs a request for another scope.
 pub fn sign_for(
     scope: Scope<'_>,
     key: &Key,
@@ -85,16 +85,16 @@ pub fn sign_for(
     Signed { headers, date, scope, key: signing, signature }
 }
 
-/// The query of a URL that opens `method` on `path` for a minute.
+/// The query of a presigned URL for `method` on `path`, valid for a minute.
 pub fn presign(scope: Scope<'_>, key: &Key, method: &str, path: &str) -> String {
     presign_with(scope, key, method, path, "")
 }
 
-/// The same, with more parameters: sorted, encoded, in small letters.
+/// The query of a presigned URL with more parameters, which are sorted, encoded and in lower case.
 pub fn presign_with(scope: Scope<'_>, key: &Key, method: &str, path: &str, more: &str) -> String {
     let date = now();
     let credential = format!("{}/{}", key.id, scope.text(&date)).replace('/', "%2F");
-    // Something has to be signed: in place of the host, a header that is sent along.
+    // At least one header has to be signed: without the host, another header of the request.
     let (name, value) = if scope.host { ("host", "localhost") } else { ("accept", "*/*") };
     let query = format!(
         "X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential={credential}&X-Amz-Date={date}&X-Amz-Expires=60\
@@ -107,8 +107,8 @@ pub fn presign_with(scope: Scope<'_>, key: &Key, method: &str, path: &str, more:
     format!("{query}&X-Amz-Signature={signature}")
 }
 
-/// The query of a URL of Signature Version 2 that opens `method` on `resource` (path and signed parameters) for `seconds`.
-/// `lines` are the MD5, the type and the `x-amz-…` headers that it is for.
+/// The query of a URL of Signature Version 2 for `method` on `resource` (path and signed parameters), valid for
+/// `seconds`. `lines` are the MD5, the content type and the `x-amz-…` headers that it covers.
 pub fn presign_v2(key: &Key, method: &str, lines: [&str; 3], resource: &str, seconds: i64) -> String {
     let expires = OffsetDateTime::from(std::time::SystemTime::from(SystemClock.now())).unix_timestamp() + seconds;
     let [md5, kind, amz] = lines;
@@ -119,19 +119,19 @@ pub fn presign_v2(key: &Key, method: &str, lines: [&str; 3], resource: &str, sec
 }
 
 impl Signed {
-    /// A request that is not signed.
+    /// An unsigned request.
     pub fn bare(headers: &[(&str, &str)]) -> Self {
         let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         Self { headers, date: String::new(), scope: String::new(), key: Vec::new(), signature: String::new() }
     }
 
-    /// With one more header, which is not signed.
+    /// The request with one more header, which is not signed.
     pub fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self
     }
 
-    /// `content` in signed chunks of `size` bytes, with a signed trailer if one is given.
+    /// The body with `content` in signed chunks of `size` bytes, and with a signed trailer if one is given.
     pub fn chunks(&self, content: &[u8], size: usize, trailer: Option<(&str, &str)>) -> Vec<u8> {
         let mut body = Vec::new();
         let mut before = self.signature.clone();
@@ -169,7 +169,7 @@ pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// The fields that sign a form, and the conditions of its policy besides their own.
+/// The fields of a signed form. `conditions` are added to the policy's conditions about those fields.
 pub fn sign_form(key: &Key, conditions: &str) -> Vec<(&'static str, String)> {
     let date = now();
     let mut fields = vec![
@@ -194,7 +194,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 fn mac(key: &[u8], text: &str) -> Vec<u8> {
-    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any length will do");
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of any length");
     mac.update(text.as_bytes());
     mac.finalize().into_bytes().to_vec()
 }

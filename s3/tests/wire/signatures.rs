@@ -1,11 +1,11 @@
-//! Valid signatures used for another request.
+//! Valid signatures used for another request or scope.
 
 use crate::endpoint::{Answer, Endpoint};
 use crate::sign::{EMPTY, Scope, Signed, presign, sign, sign_for};
 
 const KEY: &str = "/wire/k";
 
-/// Scopes that are not the endpoint's, with the code of a header and of a URL that names them.
+/// Scopes other than the endpoint's, with the error codes of a header and of a URL that use them.
 fn scopes() -> [(Scope<'static>, &'static str, &'static str); 4] {
     let (header, url) = ("AuthorizationHeaderMalformed", "AuthorizationQueryParametersError");
     [
@@ -22,7 +22,7 @@ fn start() -> Endpoint {
     endpoint
 }
 
-/// Opens a URL.
+/// Requests a presigned URL.
 fn open(endpoint: &Endpoint, query: &str, headers: &[(&str, &str)]) -> Answer {
     let headers = [&[("host", "localhost"), ("accept", "*/*")], headers].concat();
     endpoint.send_signed("GET", KEY, query, &Signed::bare(&headers), b"")

@@ -1,4 +1,4 @@
-//! Tags of objects and buckets over the wire.
+//! Tags of objects and buckets, over HTTP.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -13,7 +13,7 @@ fn xml(pairs: &[(&str, &str)]) -> Vec<u8> {
     format!("<Tagging><TagSet>{tags}</TagSet></Tagging>").into_bytes()
 }
 
-/// The tags in an answer, as its XML writes them.
+/// The tags in an answer's XML.
 fn tags(answer: &Answer) -> String {
     assert_eq!(answer.code(), "OK");
     let text = String::from_utf8(answer.body.clone()).unwrap();

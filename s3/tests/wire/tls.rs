@@ -21,7 +21,7 @@ use crate::sign::{EMPTY, sha256, sign};
 
 type Stream = StreamOwned<ClientConnection, TcpStream>;
 
-/// The files a server takes its certificate from.
+/// The certificate files of a server.
 struct Files(tempfile::TempDir);
 
 impl Files {
@@ -35,7 +35,7 @@ impl Files {
         self.0.path().join(name)
     }
 
-    /// A new certificate in both files.
+    /// Writes a new certificate and key into both files.
     fn renew(&self) -> CertificateDer<'static> {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         std::fs::write(self.path("tls.key"), made.signing_key.serialize_pem()).unwrap();
@@ -67,7 +67,7 @@ fn trusting(
     Arc::new(config)
 }
 
-/// A connection whose handshake is done, if the server is who it should be.
+/// A connection after its TLS handshake; `None` if the client does not accept the server's certificate.
 fn connect(endpoint: &Endpoint, config: Arc<ClientConfig>) -> Option<Stream> {
     let client = ClientConnection::new(config, ServerName::try_from("localhost").unwrap()).unwrap();
     let mut stream = StreamOwned::new(client, endpoint.connect());
@@ -149,7 +149,10 @@ fn a_new_certificate_is_taken_and_open_connections_stay() {
 
     std::fs::write(files.path("tls.crt"), "not a certificate").unwrap();
     std::thread::sleep(Duration::from_millis(300));
-    assert!(connect(&endpoint, trusting(&old, &versions, &alpn)).is_some(), "a bad pair changes nothing");
+    assert!(
+        connect(&endpoint, trusting(&old, &versions, &alpn)).is_some(),
+        "after an unreadable certificate the server keeps the old one"
+    );
 
     let new = files.renew();
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Query parameters of a signed URL that stand for headers: obeyed or refused, never ignored.
+//! Query parameters of a presigned URL that replace headers: they have effect or are refused, and are never ignored.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,7 +8,7 @@ use crate::sign::{Scope, Signed, presign_with, sha256};
 
 const KEY: &str = "/wire/url";
 
-/// Opens a URL for a PUT that was signed with `more`; the code of the answer.
+/// Requests a presigned URL of a PUT that was signed with `more`; returns the code of the answer.
 fn put(endpoint: &Endpoint, more: &str, headers: &[(&str, &str)], body: &[u8]) -> String {
     let query = presign_with(Scope::HERE, &endpoint.root, "PUT", KEY, more);
     let headers = [&[("host", "localhost")], headers].concat();

@@ -1,4 +1,4 @@
-//! Presigned URLs of Signature Version 2: they allow what they were signed for, and nothing else.
+//! Presigned URLs of Signature Version 2: they allow only the request that was signed.
 
 use crate::endpoint::{Answer, Endpoint};
 use crate::sign::{Key, Scope, Signed, presign, presign_v2, sign};
@@ -49,7 +49,8 @@ fn a_url_opens_one_request() {
     assert_eq!(endpoint.send("GET", KEY, "", &[], b"").body, b"content");
 }
 
-/// Subresources that signers of that time do not know change a bucket, too.
+/// Some subresources that change a bucket are newer than Signature Version 2, whose signatures therefore do not cover
+/// them.
 #[test]
 fn a_url_that_makes_a_bucket_changes_no_setting() {
     let endpoint = Endpoint::start();

@@ -1,4 +1,4 @@
-//! Versions, delete markers and object lock over the wire.
+//! Versions, delete markers and object lock, over HTTP.
 
 use crate::endpoint::{Answer, Endpoint};
 
@@ -9,7 +9,7 @@ const MD5: (&str, &str) = ("content-md5", "ndTkYSaMgDT1yFZOFVxnpg==");
 const LATER: (&str, &str) = ("x-amz-object-lock-retain-until-date", "2096-10-02T07:06:40Z");
 const GOVERNANCE: (&str, &str) = ("x-amz-object-lock-mode", "GOVERNANCE");
 
-/// A path, headers of a PUT, and how it is answered.
+/// A path, headers of a PUT, and the expected answer.
 type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a str);
 
 fn versioning(endpoint: &Endpoint, bucket: &str, status: &str) -> String {

@@ -23,7 +23,7 @@ fn a_request_that_may_goes_on() {
         goes_on(&mut stream);
         stream.write_all(BODY).unwrap();
         let answer = receive(&mut stream, "PUT");
-        assert_eq!((answer.code().as_str(), answer.header("connection")), ("OK", None), "the connection goes on");
+        assert_eq!((answer.code().as_str(), answer.header("connection")), ("OK", None), "the connection stays open");
     }
     assert_eq!(endpoint.send("GET", "/wire/k", "", &[], b"").body, BODY);
 }
@@ -64,7 +64,10 @@ fn a_request_that_is_refused_never_hears_100_and_the_connection_ends() {
         stream.write_all(head("PUT", path, "", &signed.headers, BODY.len()).as_bytes()).unwrap();
         let refused = receive(&mut stream, "PUT");
         assert_eq!((refused.status, refused.header("connection")), (status, Some("close")), "{}", refused.head);
-        assert!(closes(&mut stream), "a body could not be told from the next request");
+        assert!(
+            closes(&mut stream),
+            "the server closes the connection: it could not distinguish a late body from the next request"
+        );
     }
     assert_eq!(endpoint.send("HEAD", "/wire/k", "", &[], b"").status, 404);
 }

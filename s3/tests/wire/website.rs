@@ -1,4 +1,4 @@
-//! Static websites: what is set, and what the website listener answers.
+//! Static websites: the settings, and the answers of the website listener.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -29,7 +29,7 @@ fn set(endpoint: &Endpoint, inner: &str) -> Answer {
     endpoint.send("PUT", "/wire", "website=", &[], document.as_bytes())
 }
 
-/// Lets everybody do this with the bucket, or with all in it.
+/// A policy that allows everyone this action on the bucket or on all its objects.
 fn open(endpoint: &Endpoint, actions: &str) {
     let policy = format!(
         r#"{{"Version": "2012-10-17", "Statement": {{"Effect": "Allow", "Principal": "*", "Action": [{actions}],
@@ -150,7 +150,7 @@ fn objects_are_served_with_index_documents_ranges_and_conditions() {
         let answer = ask(&endpoint, method, "/a.txt?policy", &[("content-length", "0")]);
         assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD")), "{method}");
     }
-    assert_eq!(endpoint.send("GET", "/wire/a.txt", "", &[], b"").status, 200, "it is there still");
+    assert_eq!(endpoint.send("GET", "/wire/a.txt", "", &[], b"").status, 200, "the object still exists");
 }
 
 #[test]
@@ -182,15 +182,15 @@ fn only_what_anonymous_may_read_is_served() {
     let (status, text) = get(&endpoint, "/a.txt");
     assert!(status == 403 && text.contains("<title>403 Forbidden</title>"), "{text}");
     assert!(text.contains("<li>Code: AccessDenied</li>") && !text.contains("0123456789"), "{text}");
-    // A signature changes nothing, good or bad: it is not looked at.
+    // The website listener ignores signatures, valid or not.
     let signed = crate::sign::sign(&endpoint.root, "GET", "/a.txt", "", &[("host", HOST)], crate::sign::EMPTY);
     let headers: Vec<(&str, &str)> =
         signed.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(ask(&endpoint, "GET", "/a.txt", &headers).status, 403);
-    // A folder whose index may not be read is not told.
+    // The answer does not show that a folder has an index document that the caller may not read.
     assert_eq!(location(&endpoint, "/docs"), (403, String::new()));
     open(&endpoint, READ);
-    assert_eq!(get(&endpoint, "/none").0, 403, "who may not list is not told what is absent");
+    assert_eq!(get(&endpoint, "/none").0, 403, "a caller without the right to list gets 403 for an absent key");
     open(&endpoint, READ_AND_LIST);
     assert_eq!(get(&endpoint, "/none").0, 404);
     let block = b"<PublicAccessBlockConfiguration><RestrictPublicBuckets>true</RestrictPublicBuckets>\
@@ -269,7 +269,7 @@ fn redirects_follow_rules_and_objects() {
         let answer = endpoint.send(method, "/wire/moved", "", &[], b"");
         assert_eq!(answer.header("x-amz-website-redirect-location"), Some("/a.txt"), "{method}");
     }
-    // A copy has the redirect that is asked for, and none else.
+    // A copy has the requested redirect, and not that of its source.
     let copied = |headers: &[(&str, &str)]| {
         let all: Vec<(&str, &str)> = [("x-amz-copy-source", "/wire/moved")].iter().chain(headers).copied().collect();
         assert_eq!(endpoint.send("PUT", "/wire/copy", "", &all, b"").code(), "OK");

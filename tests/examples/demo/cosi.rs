@@ -15,9 +15,9 @@ use crate::Failure;
 /// A connection to the COSI socket.
 pub struct Cosi(ProvisionerClient<Channel>);
 
-/// What a grant gives.
+/// The result of DriverGrantBucketAccess.
 pub struct Access {
-    /// The account it was granted to.
+    /// The id of the account.
     pub account: String,
     /// `accessKeyID`, `accessSecretKey`, `endpoint` and `region`.
     credentials: HashMap<String, String>,
@@ -77,7 +77,7 @@ impl Access {
         self.credentials.get(name).map_or("", String::as_str)
     }
 
-    /// The Kubernetes Secret that the sidecar makes of it: one entry, a JSON document.
+    /// The Kubernetes Secret that the sidecar writes for a pod: one entry, a JSON document.
     pub fn kubernetes_secret(&self, bucket: &str) -> HashMap<String, String> {
         let document = serde_json::json!({
             "metadata": { "name": "bc-demo", "creationTimestamp": null },

@@ -23,11 +23,11 @@ pub struct Csi {
     node: NodeClient<Channel>,
 }
 
-/// A volume on this machine: where it is staged, and where a pod would see it.
+/// The paths of a volume on this machine: the staging path, and the target path that a pod would see.
 pub struct Published {
     volume: String,
     staging: PathBuf,
-    /// The pod's view.
+    /// The target path.
     pub target: PathBuf,
 }
 
@@ -45,7 +45,7 @@ impl Csi {
         Ok(made.snapshot.ok_or("no snapshot in the answer")?.snapshot_id)
     }
 
-    /// Makes a volume of a snapshot and returns its id.
+    /// Creates a volume from a snapshot and returns its id.
     pub async fn clone_of(&mut self, snapshot: &str, name: &str) -> Result<String, Failure> {
         let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot.into() });
         let request = CreateVolumeRequest {
@@ -70,7 +70,8 @@ impl Csi {
         Ok(())
     }
 
-    /// Stages and publishes a volume below `dir`, as kubelet does: it makes the staging folder, the driver the target.
+    /// Stages and publishes a volume below `dir` as kubelet does, which creates the staging folder; the driver creates
+    /// the target.
     pub async fn publish(
         &mut self,
         volume: &str,

@@ -1,15 +1,15 @@
 //! `cargo demo`: walks through the features on a new store, one line per step, over the endpoints that Kubernetes and
 //! S3 clients use.
 //!
-//! - The server is the built binary; it is ended by SIGTERM, and its folder is removed with the demo.
-//! - Without root or `/dev/fuse` mounting is impossible: the demo says so and shows the S3 half.
+//! - The server is the built binary; SIGTERM ends it, and its folder is removed when the demo ends.
+//! - Without root or `/dev/fuse` mounting is impossible: the demo says so and shows only the S3 steps.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command line tool speaks on its streams")]
 
 mod cosi;
 mod csi;
 mod s3;
-mod story;
+mod steps;
 
 use std::process::{Command, ExitCode};
 
@@ -24,11 +24,11 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return failed(&error.into()),
     };
-    let told = build().and_then(|()| Ok(Options::default().try_start()?)).and_then(|server| {
-        let told = runtime.block_on(tell(&server));
-        end(server, told)
+    let result = build().and_then(|()| Ok(Options::default().try_start()?)).and_then(|server| {
+        let result = runtime.block_on(run_steps(&server));
+        end(server, result)
     });
-    match told {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failed(&failure),
     }
@@ -39,7 +39,7 @@ fn failed(failure: &Failure) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Builds the binary the demo starts, which is not a dependency of it.
+/// Builds the server, which cargo does not build for an example.
 fn build() -> Result<(), Failure> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
@@ -49,24 +49,24 @@ fn build() -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err("the server does not build".into()) }
 }
 
-async fn tell(server: &Server) -> Result<(), Failure> {
+async fn run_steps(server: &Server) -> Result<(), Failure> {
     step("server", &format!("a fresh store; S3 at {}, COSI and CSI on Unix sockets", server.s3()));
     match root_and_fuse() {
-        Ok(()) => story::with_mounts(server).await,
+        Ok(()) => steps::with_mounts(server).await,
         Err(reason) => {
-            println!("          nothing can be mounted here, so this is the S3 half only: {reason}");
-            story::without_mounts(server).await
+            println!("          this machine cannot mount, so only the S3 steps are shown: {reason}");
+            steps::without_mounts(server).await
         }
     }
 }
 
-/// Ends the server; what went wrong in the story comes first.
-fn end(mut server: Server, told: Result<(), Failure>) -> Result<(), Failure> {
-    if told.is_err() {
+/// Ends the server; an error of the steps takes precedence over an error of the end.
+fn end(mut server: Server, result: Result<(), Failure>) -> Result<(), Failure> {
+    if result.is_err() {
         eprintln!("the server's log:\n{}", server.log());
     }
     let status = server.terminate();
-    told?;
+    result?;
     if !status.success() {
         return Err(format!("the server ended with {status} on SIGTERM").into());
     }
@@ -74,7 +74,7 @@ fn end(mut server: Server, told: Result<(), Failure>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tells that a step was done, and who did it.
+/// Prints that a step succeeded, and which endpoint performed it.
 fn step(who: &str, what: &str) {
     println!("{who:<8}  {what}");
 }

@@ -38,7 +38,7 @@ impl S3 {
         Ok(String::from_utf8(object.body.collect().await?.to_vec())?)
     }
 
-    /// The error code by which reading an object is refused.
+    /// The error code with which the server refuses to read an object.
     pub async fn refusal(&self, key: &str) -> Result<String, Failure> {
         match self.client.get_object().bucket(&self.bucket).key(key).send().await {
             Ok(_) => Err("the read was not refused".into()),

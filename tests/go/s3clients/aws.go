@@ -26,7 +26,7 @@ func awsSuite() suite {
 		Credentials:      credentials.NewStaticCredentialsProvider(id, secret, ""),
 		UsePathStyle:     true,
 		RetryMaxAttempts: 1,
-		// What the SDK's own loading of a configuration sets where nothing else is asked for.
+		// The values that the SDK's own configuration loader sets by default.
 		RequestChecksumCalculation: aws.RequestChecksumCalculationWhenSupported,
 		ResponseChecksumValidation: aws.ResponseChecksumValidationWhenSupported,
 	})
@@ -113,7 +113,7 @@ func (a awsChecks) checksums(ctx context.Context, bucket string) {
 	})
 	awsRefused("a wrong checksum", err, 400, "BadDigest")
 	_, err = a.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &bucket, Key: aws.String("wrong")})
-	awsRefused("the object of a wrong checksum", err, 404, "NotFound")
+	awsRefused("the object with the wrong checksum", err, 404, "NotFound")
 }
 
 func (a awsChecks) conditionalPuts(ctx context.Context, bucket string) {

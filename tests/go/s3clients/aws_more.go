@@ -29,7 +29,7 @@ func (a awsChecks) deletions(ctx context.Context, bucket string) {
 func (a awsChecks) copies(ctx context.Context, bucket string) {
 	data := content(300_000, "copy")
 	a.put(ctx, bucket, "a b+ü", data)
-	// The SDK sends the source as it is given: encoding it is the caller's.
+	// The SDK sends the source unchanged: the caller has to encode it.
 	source := bucket + "/a%20b%2B%C3%BC"
 	copied := ok(a.client.CopyObject(ctx, &s3.CopyObjectInput{
 		Bucket: &bucket, Key: aws.String("copy"), CopySource: &source,

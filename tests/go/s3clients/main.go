@@ -1,7 +1,7 @@
 // Two S3 clients for Go against one server: `s3clients minio` is minio-go, `s3clients aws` is aws-sdk-go-v2.
 //
-// Where the server is and its root key come from AMPHORA_S3 and AMPHORA_KEY_ROOT (`id:secret`), set by the test that
-// starts this. Nothing is retried: a request that fails once is a finding. Every check runs, also after one failed.
+// The environment has the server's address, AMPHORA_S3, and its root key, AMPHORA_KEY_ROOT (`id:secret`). No request is
+// retried: one that fails once is a finding. All checks run, also after one has failed.
 package main
 
 import (
@@ -18,13 +18,13 @@ import (
 
 const mib = 1 << 20
 
-// A check gets a bucket of its own.
+// Each check gets its own bucket.
 type check struct {
 	name string
 	run  func(ctx context.Context, bucket string)
 }
 
-// suite is what one client library can do, and its checks.
+// suite is the checks of one client library, and the calls that prepare their buckets.
 type suite struct {
 	makeBucket func(ctx context.Context, bucket string) error
 	checks     []check
@@ -96,14 +96,14 @@ func equal[T comparable](what string, found, expected T) {
 	}
 }
 
-// same ends the check unless the content is what it should be.
+// same ends the check unless the content is the expected one.
 func same(what string, found, expected []byte) {
 	if !bytes.Equal(found, expected) {
 		panic(fmt.Sprintf("%s: found %d bytes, expected %d others", what, len(found), len(expected)))
 	}
 }
 
-// content is bytes that no block of them repeats.
+// content is bytes without repeated blocks.
 func content(size int, seed string) []byte {
 	block := sha256.Sum256([]byte(seed))
 	out := make([]byte, 0, size+len(block))

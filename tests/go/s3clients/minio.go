@@ -26,7 +26,7 @@ func minioSuite() suite {
 		Region:       "us-east-1",
 		BucketLookup: minio.BucketLookupPath,
 		MaxRetries:   1,
-		// Signed chunks with a checksum behind them, as minio-go sends where its server can take them.
+		// Signed chunks with a trailing checksum, which minio-go sends to servers that accept them.
 		TrailingHeaders: true,
 	}))
 	m := minioChecks{client}
@@ -92,7 +92,7 @@ func (m minioChecks) roundTrip(ctx context.Context, bucket string) {
 
 func (m minioChecks) streams(ctx context.Context, bucket string) {
 	data := content(17*mib+3, "stream")
-	// Neither a length nor a way back: the library cuts parts and sends each as signed chunks.
+	// The reader has no length and cannot seek: the library cuts the content into parts, each sent as signed chunks.
 	body := io.MultiReader(bytes.NewReader(data))
 	put := ok(m.client.PutObject(ctx, bucket, "k", body, -1, minio.PutObjectOptions{PartSize: 5 * mib}))
 	equal("parts in the ETag", put.ETag[strings.Index(put.ETag, "-"):], "-4")

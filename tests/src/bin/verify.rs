@@ -58,12 +58,12 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// The steps to run; none for `--list`, which is answered here.
+/// The steps to run; none for `--list`, which prints the names here.
 fn choose(mut args: impl Iterator<Item = String>) -> Result<Chosen, String> {
     let mut chosen = Chosen::default();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            // The alias ends in `--`; a second one is easily typed.
+            // The alias ends in `--`, and users may type a second one.
             "--" => {}
             "--list" => {
                 STEPS.iter().for_each(|step| println!("{:<8}{}", step.name, step.about));
@@ -119,7 +119,7 @@ fn run(step: &Step, full: &[String]) -> Result<(), String> {
 /// Passes the output on, prints the notices of skipped tests at the end, and counts.
 fn run_tests(command: &mut Command, totals: &mut Option<Totals>) -> io::Result<ExitStatus> {
     let skips_file = repo_target().join("verify-skips");
-    // Left by an earlier run; there may be none.
+    // Removes the file of an earlier run, if there is one.
     let _ = std::fs::remove_file(&skips_file);
     command.env(SKIPS_FILE, &skips_file).stdout(Stdio::piped());
     let mut child = command.spawn()?;
@@ -144,14 +144,14 @@ fn clippy() -> Command {
     cargo(&["clippy", "--workspace", "--all-targets", "--ignore-rust-version", "--", "-D", "warnings"])
 }
 
-/// Everything at once and not the server alone: with another selection of packages cargo unifies the features of
-/// dependencies differently, and would compile the larger half of them a second time for the tests.
+/// Builds all packages at once. For a smaller selection cargo would choose other features of the dependencies, and
+/// compile most of them a second time for the tests.
 fn build() -> Command {
     cargo(&["build", "--workspace", "--all-targets", "--ignore-rust-version"])
 }
 
 fn test() -> Command {
-    // Doc tests included; all binaries even when one fails, so that the totals are those of everything.
+    // With doc tests, and without stopping at the first binary that fails, so that the totals cover all tests.
     let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--ignore-rust-version"]);
     if std::env::var_os("AMPHORA_BIN").is_none() {
         command.env("AMPHORA_BIN", repo_target().join("amphora"));

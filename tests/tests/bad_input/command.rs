@@ -4,7 +4,7 @@ use crate::support::cli::{account, json, listings, refusal};
 use crate::support::*;
 
 #[test]
-fn commands_are_refused_with_what_to_do_and_change_nothing() {
+fn refused_commands_give_advice_and_change_nothing() {
     let server = Server::start();
     json(&server, &["bucket", "create", "docs", "--quota", "1Gi"]);
     account(&server, "alice");
@@ -31,7 +31,7 @@ fn commands_are_refused_with_what_to_do_and_change_nothing() {
         (&["bucket", "create", "docs-1"], 1, &["docs-1", "snapshot"]),
         (&["account", "create", "alice"], 1, &["alice", "exists"]),
         (&["snapshot", "create", "docs", "docs"], 1, &["docs"]),
-        // What is not there.
+        // Absent resources.
         (&["bucket", "show", "absent"], 1, &["absent", "not exist"]),
         (&["bucket", "set", "absent", "--no-quota"], 1, &["absent"]),
         (&["bucket", "delete", "absent"], 1, &["absent"]),
@@ -49,8 +49,8 @@ fn commands_are_refused_with_what_to_do_and_change_nothing() {
         (&["snapshot", "create", "absent", "snap"], 1, &["absent"]),
         (&["snapshot", "delete", "absent"], 1, &["absent"]),
         (&["volume", "show", "absent"], 1, &["absent"]),
-        // What must stay.
-        (&["account", "delete", "root"], 1, &["root", "stays"]),
+        // Resources that cannot be deleted.
+        (&["account", "delete", "root"], 1, &["root", "cannot be deleted"]),
         // Paths.
         (&["mount", "docs", "/"], 1, &["/"]),
         (&["mount", "docs", "/nonexistent/dir"], 1, &["/nonexistent/dir", "make it first"]),
@@ -85,7 +85,7 @@ fn commands_are_refused_with_what_to_do_and_change_nothing() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_named() {
+fn a_missing_server_is_named() {
     let mut server = Server::start();
     server.kill9();
     let socket = server.home().socket("admin").display().to_string();
@@ -96,7 +96,7 @@ fn a_server_that_is_not_there_is_named() {
 }
 
 #[test]
-fn a_check_keeps_off_a_store_that_is_open() {
+fn a_check_refuses_an_open_store() {
     let server = Server::start();
     let data = server.home().data_dir().display().to_string();
     let text = refusal(&server, &["check", &data], 1);

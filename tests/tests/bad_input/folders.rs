@@ -13,7 +13,7 @@ use crate::support::*;
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[test]
-fn a_folder_that_holds_other_things_is_not_taken_for_a_store() {
+fn a_folder_with_other_files_is_refused_as_a_store() {
     let home = Home::new().expect("a folder");
     let data = home.data_dir();
     fs::create_dir_all(data.join("ssl")).expect("made");
@@ -34,7 +34,7 @@ fn a_data_folder_of_another_user_is_refused() {
     assert_eq!(server.terminate().code(), Some(0));
     let data = server.home().data_dir();
     chown(&data, Some(65534), None).expect("given away");
-    let why = server.try_restart().expect_err("it is somebody else's");
+    let why = server.try_restart().expect_err("another user owns it");
     assert!(why.contains("belongs to user 65534") && why.contains("chown -R 0"), "{why}");
     chown(&data, Some(0), None).expect("taken back");
     server.restart();
@@ -42,7 +42,7 @@ fn a_data_folder_of_another_user_is_refused() {
 
 #[expect(clippy::disallowed_methods, reason = "a test moves files of its own, and nothing has to last")]
 #[test]
-fn what_is_no_file_in_the_place_of_one_is_refused_at_once() {
+fn pipes_and_links_in_place_of_store_files_are_refused_at_once() {
     let mut server = Server::start();
     cli::json(&server, &["bucket", "create", "docs"]);
     assert_eq!(server.terminate().code(), Some(0));
@@ -62,7 +62,7 @@ fn what_is_no_file_in_the_place_of_one_is_refused_at_once() {
         }
         fs::rename(&aside, &file).expect("back");
     }
-    // This file is written again at each start, and is not read here.
+    // Each start rewrites this file, and none reads it.
     let root = data.join("root-credentials");
     fs::remove_file(&root).expect("there");
     put("a FIFO", &root);
@@ -82,7 +82,7 @@ fn put(odd: &str, file: &Path) {
 }
 
 #[test]
-fn files_that_are_named_and_are_none_are_refused_at_once() {
+fn named_files_that_are_not_regular_are_refused_at_once() {
     let home = Home::new().expect("a folder");
     let (fifo, text) = (home.path().join("fifo"), home.path().join("text"));
     put("a FIFO", &fifo);

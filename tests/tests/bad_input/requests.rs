@@ -3,7 +3,7 @@
 use crate::support::*;
 
 #[test]
-fn odd_requests_are_refused() {
+fn malformed_requests_are_refused() {
     let Some(python) = python() else { skip!("boto3 is missing: run tests/setup.sh") };
     run_script(&python, &Server::start(), "odd_requests.py", &[]);
 }

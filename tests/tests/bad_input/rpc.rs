@@ -51,7 +51,7 @@ async fn started() -> (Server, ControllerClient<Channel>, NodeClient<Channel>) {
 }
 
 #[tokio::test]
-async fn volumes_that_cannot_be_made_are_refused() {
+async fn invalid_volumes_are_refused() {
     let (server, mut controller, _) = started().await;
     let before = cli::listings(&server);
     let snapshot = |id: &str| source(Type::Snapshot(SnapshotSource { snapshot_id: id.into() }));
@@ -169,7 +169,7 @@ async fn volumes_that_cannot_be_made_are_refused() {
 }
 
 #[tokio::test]
-async fn calls_about_what_is_not_there_are_refused() {
+async fn calls_about_absent_resources_are_refused() {
     let (server, mut controller, mut node) = started().await;
     let before = cli::listings(&server);
     for id in ["absent", "Not_A_Volume", "../vol-1", "vol-1/../vol-1", "", &"v".repeat(300)] {
@@ -199,7 +199,7 @@ async fn calls_about_what_is_not_there_are_refused() {
         refused(id, node.node_get_volume_stats(stats).await, code, &[]);
         if !id.is_empty() {
             let delete = DeleteVolumeRequest { volume_id: id.into(), ..Default::default() };
-            controller.delete_volume(delete).await.expect("what is not there is deleted");
+            controller.delete_volume(delete).await.expect("deleting an absent volume succeeds");
         }
     }
     let elsewhere = ControllerPublishVolumeRequest {
@@ -231,7 +231,7 @@ async fn calls_about_what_is_not_there_are_refused() {
 }
 
 #[tokio::test]
-async fn sizes_never_shrink_and_snapshots_do_not_move() {
+async fn sizes_never_shrink_and_snapshots_keep_their_volume() {
     let (server, mut controller, _) = started().await;
     controller.create_volume(create("vol-2")).await.expect("made");
     let snapshot = |volume: &str| CreateSnapshotRequest {
@@ -262,7 +262,7 @@ async fn sizes_never_shrink_and_snapshots_do_not_move() {
 }
 
 #[tokio::test]
-async fn paths_that_cannot_be_are_refused() {
+async fn invalid_paths_are_refused() {
     let (server, _, mut node) = started().await;
     let before = cli::listings(&server);
     let dir = server.home().path().join("staging");
@@ -312,7 +312,7 @@ async fn paths_that_cannot_be_are_refused() {
 }
 
 #[tokio::test]
-async fn buckets_that_cosi_cannot_make_are_refused() {
+async fn invalid_cosi_buckets_are_refused() {
     use proto::cosi::v1alpha1::DriverCreateBucketRequest;
     use proto::cosi::v1alpha1::provisioner_client::ProvisionerClient;
 

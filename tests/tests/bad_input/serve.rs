@@ -86,7 +86,7 @@ pub(super) fn tree(dir: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
+fn invalid_settings_are_refused_before_anything_changes() {
     let home = Home::new().expect("a folder");
     let long = format!("--cosi-endpoint=unix:///tmp/{}", "s".repeat(110));
     let deep = format!("--data-dir=/tmp/{}", "d".repeat(110));
@@ -97,23 +97,33 @@ fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
         Case::new("a TCP socket for CSI", 2, &["--csi-endpoint=tcp://127.0.0.1:1"], &["--csi-endpoint", "unix://"]),
         Case::new("a socket path too long", 2, &[&long], &["--cosi-endpoint", "107", "shorter"]),
         Case::new("a data folder too deep for its sockets", 2, &[&deep], &["107", "--admin-endpoint"]),
-        Case::new("one socket for two", 2, &["--csi-endpoint=/tmp/a", "--cosi-endpoint=/tmp/a"], &["--cosi-endpoint"]),
+        Case::new(
+            "one socket for two services",
+            2,
+            &["--csi-endpoint=/tmp/a", "--cosi-endpoint=/tmp/a"],
+            &["--cosi-endpoint"],
+        ),
         Case::new("a region of two words", 2, &["--region=us east"], &["--region", "lower-case"]),
         Case::new("an endpoint that is no URL", 2, &["--s3-endpoint-url=s3.example"], &["http://"]),
         Case::new("a driver name CSI forbids", 2, &["--csi-driver-name=a b"], &["--csi-driver-name"]),
         Case::new("a node name CSI forbids", 2, &["--node-id="], &["--node-id"]),
-        Case::new("a log format that is none", 2, &["--log-format=xml"], &["--log-format", "json"]),
-        Case::new("a log filter that is none", 2, &["--log-level=shout=loud"], &["--log-level"]),
-        Case::new("a config file that is not there", 2, &["--config=/nonexistent/a.toml"], &["/nonexistent/a.toml"]),
+        Case::new("an unknown log format", 2, &["--log-format=xml"], &["--log-format", "json"]),
+        Case::new("an invalid log filter", 2, &["--log-level=shout=loud"], &["--log-level"]),
+        Case::new("a missing config file", 2, &["--config=/nonexistent/a.toml"], &["/nonexistent/a.toml"]),
         Case::new("a certificate without its key", 2, &["--tls-cert=a"], &["--tls-cert", "--tls-key", "both"]),
         Case::new("a key without its certificate", 2, &["--tls-key=a"], &["--tls-cert", "--tls-key", "both"]),
         Case::new("a domain with a port", 2, &["--s3-domain=s3.example:9000"], &["--s3-domain", "DNS name"]),
         Case::new("a domain that is an address", 2, &["--s3-domain=a.b,127.0.0.1"], &["--s3-domain", "127.0.0.1"]),
         Case::new("no connections", 2, &["--s3-max-connections=0"], &["--s3-max-connections", "whole number"]),
-        Case::new("half a truth", 2, &["--s3-block-public-access=yes"], &["--s3-block-public-access", "true"]),
+        Case::new(
+            "a boolean that is neither true nor false",
+            2,
+            &["--s3-block-public-access=yes"],
+            &["--s3-block-public-access", "true"],
+        ),
         Case::new("a day without a unit", 2, &["--lifecycle-day=24"], &["--lifecycle-day", "24h"]),
         Case::new("a bad variable", 2, &[], &["AMPHORA_REGION", "A B"]).env("AMPHORA_REGION", "A B"),
-        Case::new("half a root key", 2, &[], &["AMPHORA_ROOT_SECRET_ACCESS_KEY", "both"])
+        Case::new("a root key id without its secret", 2, &[], &["AMPHORA_ROOT_SECRET_ACCESS_KEY", "both"])
             .env("AMPHORA_ROOT_ACCESS_KEY_ID", "AKEXAMPLE"),
         Case::new("a root secret too short", 2, &[], &["AMPHORA_ROOT_SECRET_ACCESS_KEY", "8 to 128"])
             .env("AMPHORA_ROOT_ACCESS_KEY_ID", "AKEXAMPLE")
@@ -125,7 +135,7 @@ fn settings_that_cannot_be_are_refused_before_anything_is_touched() {
 }
 
 #[test]
-fn a_certificate_that_cannot_be_served_ends_the_start() {
+fn an_invalid_certificate_prevents_the_start() {
     let home = Home::new().expect("a folder");
     let (first, second) = (home.path().join("first"), home.path().join("second"));
     let [good, other] = [&first, &second].map(|folder| {
@@ -173,7 +183,7 @@ fn config_files_are_refused_with_the_key_named() {
 }
 
 #[test]
-fn what_is_in_use_stays_with_its_owner() {
+fn a_folder_port_or_socket_in_use_is_refused() {
     let server = Server::start();
     cli::json(&server, &["bucket", "create", "docs"]);
     let before = cli::listings(&server);
@@ -205,11 +215,11 @@ fn what_is_in_use_stays_with_its_owner() {
     Case::new("a file where a socket should be", 1, &[&arg], &["--csi-endpoint", "not a socket"]).refused(&home);
     assert_eq!(fs::read(&file).expect("there"), b"mine");
 
-    assert_eq!(cli::listings(&server), before, "the server that was there goes on");
+    assert_eq!(cli::listings(&server), before, "the running server continues");
 }
 
 #[test]
-fn the_rest_of_a_crash_is_not_in_use() {
+fn leftovers_of_a_crash_are_not_in_use() {
     let home = Home::new().expect("a folder");
     // A socket file whose owner has died is replaced, since no process answers.
     drop(UnixListener::bind(home.socket("csi")).expect("bound"));
@@ -221,7 +231,7 @@ fn the_rest_of_a_crash_is_not_in_use() {
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_opened_is_left_as_it_is() {
+fn a_data_folder_that_cannot_be_opened_is_left_unchanged() {
     let home = Home::new().expect("a folder");
     fs::write(home.data_dir(), "a file").expect("written");
     Case::new("a file as data folder", 1, &[], &["data"]).refused(&home);

@@ -33,7 +33,7 @@ async fn a_repeated_grant_answers_the_same_secret() {
 }
 
 #[tokio::test]
-async fn the_mode_is_what_s3_allows() {
+async fn the_mode_of_an_access_is_enforced_by_s3() {
     let driver = Driver::start().await;
     driver.create("claim-1", &[]).await.expect("made");
     driver.create("claim-2", &[]).await.expect("made");
@@ -56,7 +56,7 @@ async fn secrets_carry_the_endpoint_that_serve_was_given() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_granted_is_refused_and_changes_nothing() {
+async fn an_invalid_access_is_refused_and_changes_nothing() {
     let driver = Driver::start().await;
     driver.create("claim-1", &[]).await.expect("made");
     driver.create("claim-2", &[]).await.expect("made");
@@ -96,7 +96,7 @@ async fn a_revoked_key_is_refused_at_the_next_request() {
     driver.create("claim-2", &[]).await.expect("made");
     let (account, key) = driver.granted("claim-1", "ba-1", &[]).await;
     let (_, kept) = driver.granted("claim-1", "ba-2", &[]).await;
-    driver.revoke("claim-1", "cosi-never-granted").await.expect("what is unknown is revoked");
+    driver.revoke("claim-1", "cosi-never-granted").await.expect("revoking an unknown account succeeds");
     driver.revoke("absent", "cosi-never-granted").await.expect("also of an unknown bucket");
     driver.revoke("claim-2", &account).await.expect("it has no access there");
     assert_eq!(rights(&driver.server, &key, "claim-1").await, Rights::Both, "none of these was its grant");

@@ -17,7 +17,7 @@ async fn three_calls_at_once_make_one_bucket() {
     for answer in [one, two, three, call().await] {
         let answer = answer.expect("each call answers as if it were the only one").into_inner();
         assert_eq!(answer.bucket_id, "claim-1", "the Secret of v1alpha1 carries the requested name");
-        let Some(protocol::Type::S3(s3)) = answer.bucket_info.expect("told").r#type else { panic!("not S3") };
+        let Some(protocol::Type::S3(s3)) = answer.bucket_info.expect("in the answer").r#type else { panic!("not S3") };
         assert_eq!((s3.region.as_str(), s3.signature_version()), ("us-east-1", S3SignatureVersion::S3v4));
     }
     let buckets = cli::json(&driver.server, &["bucket", "list"]);
@@ -29,7 +29,7 @@ async fn three_calls_at_once_make_one_bucket() {
 async fn the_same_name_with_other_parameters_is_another_bucket() {
     let driver = Driver::start().await;
     driver.create("claim-1", &[("quota", "1Gi")]).await.expect("made");
-    driver.create("claim-1", &[("quota", "1073741824")]).await.expect("the same size in other words");
+    driver.create("claim-1", &[("quota", "1073741824")]).await.expect("the same size, written differently");
     for parameters in [&[("quota", "2Gi")][..], &[]] {
         let answer = driver.create("claim-1", parameters).await;
         refused(&format!("{parameters:?}"), answer, Code::AlreadyExists, &["claim-1"]);
@@ -38,12 +38,15 @@ async fn the_same_name_with_other_parameters_is_another_bucket() {
     refused("a bucket of others", driver.create("by-hand", &[]).await, Code::AlreadyExists, &["by-hand"]);
     // An administrator may change the quota, and the sidecar may still ask again.
     cli::json(&driver.server, &["bucket", "set", "claim-1", "--quota", "5Gi"]);
-    driver.create("claim-1", &[("quota", "1Gi")]).await.expect("known by what it was made with");
+    driver
+        .create("claim-1", &[("quota", "1Gi")])
+        .await
+        .expect("compared with the parameters of its creation, not with its current quota");
     assert_eq!(cli::json(&driver.server, &["bucket", "show", "claim-1"])["quotaBytes"], json!(5_u64 << 30));
 }
 
 #[tokio::test]
-async fn parameters_are_kept_and_unknown_ones_named() {
+async fn parameters_are_stored_and_unknown_ones_are_named() {
     let driver = Driver::start().await;
     driver.create("small", &[("quota", "64Ki"), ("versioning", "disabled")]).await.expect("made");
     assert_eq!(cli::json(&driver.server, &["bucket", "show", "small"])["quotaBytes"], 65536);
@@ -70,8 +73,8 @@ async fn parameters_are_kept_and_unknown_ones_named() {
 #[tokio::test]
 async fn deletion_takes_content_and_grants_along() {
     let driver = Driver::start().await;
-    driver.delete("never-made").await.expect("what is not there is deleted");
-    driver.delete("Not_A_Bucket_Name").await.expect("what cannot be there is deleted");
+    driver.delete("never-made").await.expect("deleting an absent bucket succeeds");
+    driver.delete("Not_A_Bucket_Name").await.expect("deleting a bucket that cannot exist succeeds");
     driver.create("claim-1", &[]).await.expect("made");
     driver.create("claim-2", &[]).await.expect("made");
     let (_, key) = driver.granted("claim-1", "ba-1", &[]).await;
@@ -84,9 +87,9 @@ async fn deletion_takes_content_and_grants_along() {
     assert_eq!(rights(&driver.server, &other, "claim-2").await, Rights::Both);
     driver.create("claim-1", &[]).await.expect("the name is free");
     let (_, again) = driver.granted("claim-1", "ba-1", &[]).await;
-    assert_ne!(again.access_key_id, key.access_key_id, "the old key stays dead");
+    assert_ne!(again.access_key_id, key.access_key_id, "the old key stays revoked");
     let listed = client_of(&driver.server, &again).list_objects_v2().bucket("claim-1").send().await.expect("listed");
-    assert!(listed.contents().is_empty(), "the new bucket holds nothing of the old");
+    assert!(listed.contents().is_empty(), "the new bucket holds no object of the old one");
 }
 
 #[tokio::test]
@@ -117,7 +120,7 @@ async fn a_bucket_that_a_node_uses_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn what_cosi_did_not_make_is_not_destroyed() {
+async fn cosi_deletes_only_what_it_created() {
     let driver = Driver::start().await;
     driver.create("claim-1", &[]).await.expect("made");
     let by_hand = cli::account(&driver.server, "cosi-alice");
@@ -129,13 +132,21 @@ async fn what_cosi_did_not_make_is_not_destroyed() {
     for bucket in ["by-hand", "owned-by-cosi"] {
         refused(bucket, driver.delete(bucket).await, Code::FailedPrecondition, &[bucket, "was not made by the driver"]);
         let (account, key) = driver.granted(bucket, &format!("ba-{bucket}"), &[]).await;
-        assert_eq!(rights(&driver.server, &key, bucket).await, Rights::Both, "access to any bucket is given");
+        assert_eq!(
+            rights(&driver.server, &key, bucket).await,
+            Rights::Both,
+            "the driver grants access to buckets it did not create"
+        );
         driver.revoke(bucket, &account).await.expect("and taken");
     }
     refused("its name", driver.grant("claim-1", "alice", &[]).await, Code::FailedPrecondition, &["alice"]);
     refused("its name", driver.revoke("claim-1", "cosi-alice").await, Code::FailedPrecondition, &["cosi-alice"]);
     driver.delete("claim-1").await.expect("its own");
-    assert_eq!(rights(&driver.server, &by_hand, "by-hand").await, Rights::Both, "the account only looks like COSI's");
+    assert_eq!(
+        rights(&driver.server, &by_hand, "by-hand").await,
+        Rights::Both,
+        "the account has a name like COSI's, and is not COSI's"
+    );
 }
 
 #[tokio::test]
@@ -155,7 +166,7 @@ async fn a_bucket_that_is_mounted_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn the_first_answer_about_a_bucket_takes_its_time() {
+async fn the_first_answer_about_a_bucket_is_delayed() {
     use std::time::{Duration, Instant};
 
     let driver = Driver::of(Options::default().args(["--cosi-answer-delay", "500ms"]).start()).await;

@@ -98,9 +98,9 @@ async fn the_driver_says_its_name() {
     }
 }
 
-/// The whole life of a claim, with each call repeated as a sidecar does that lost its memory.
+/// The whole life of a claim, with each call repeated, as a sidecar does after it lost its state.
 #[tokio::test]
-async fn every_call_may_come_again() {
+async fn every_call_can_be_repeated() {
     use crate::support::access::{Rights, rights};
 
     let driver = Driver::start().await;

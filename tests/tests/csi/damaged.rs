@@ -9,7 +9,7 @@ use super::{Driver, no_secrets};
 use crate::support::*;
 
 #[tokio::test]
-async fn a_damaged_record_of_a_mount_is_passed_over_and_made_anew() {
+async fn a_damaged_record_of_a_mount_is_skipped_and_recreated() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -27,12 +27,12 @@ async fn a_damaged_record_of_a_mount_is_passed_over_and_made_anew() {
         driver.server.restart();
         // The dead mounts have no records any more: a kubelet unmounts them before it calls.
         for dead in [path.clone(), driver.path("staging").join(&volume)] {
-            // There may be no mount.
+            // The path may have no mount.
             let _ = unmount(&dead, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
         }
         driver.reconnect().await;
-        driver.stage(&volume, &no_secrets()).await.expect("staged anew");
-        driver.publish(&volume, &volume, false, &no_secrets()).await.expect("published anew");
+        driver.stage(&volume, &no_secrets()).await.expect("staged again");
+        driver.publish(&volume, &volume, false, &no_secrets()).await.expect("published again");
         assert_eq!(fs::read(path.join("f")).expect("there again"), b"kept");
     }
     driver.unpublish(&volume, &volume).await;

@@ -20,7 +20,7 @@ use crate::support::*;
 const CALLS_LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_volume_without_server_and_holder_is_taken_down_and_shown_again() {
+async fn a_volume_without_server_and_holder_is_unmounted_and_mounted_again() {
     need!(root_and_fuse());
     let mut driver = Driver::of(Options::default().holder().start()).await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -31,7 +31,7 @@ async fn a_volume_without_server_and_holder_is_taken_down_and_shown_again() {
     driver.server.end_holder();
     let dead =
         wait_until(limit(20), || (errno(fs::File::create(path.join("g"))) == Some(Errno::NOTCONN)).then_some(()));
-    assert!(dead.is_some(), "the mount went with the last who had it");
+    assert!(dead.is_some(), "the mount lost its connection with its last holder");
     driver.server.restart();
     driver.reconnect().await;
 
@@ -54,12 +54,12 @@ async fn a_volume_without_server_and_holder_is_taken_down_and_shown_again() {
     driver.mounted(&volume, &no_secrets()).await;
     fs::write(path.join("g"), "after").expect("written");
     assert!(begin.elapsed() < CALLS_LIMIT, "{:?}", begin.elapsed());
-    // The program never left the folder, and its read fails.
-    assert!(!inside.read().success(), "its file is of a mount that is over");
+    // The program is still in the folder, and its read fails.
+    assert!(!inside.read().success(), "its file belongs to a dead mount");
 }
 
 #[tokio::test]
-async fn a_volume_that_a_holder_keeps_in_vain_is_left_to_the_administrator() {
+async fn a_volume_that_cannot_be_taken_over_is_left_to_the_administrator() {
     need!(root_and_fuse());
     let mut driver = Driver::of(Options::default().holder().start()).await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -79,16 +79,16 @@ async fn a_volume_that_a_holder_keeps_in_vain_is_left_to_the_administrator() {
     }
     assert_eq!(next.create("pvc-1", 64 << 20, None).await, volume);
     let answer = driver.stage(&volume, &no_secrets()).await;
-    refused("a path with a mount of somebody", answer, Code::FailedPrecondition, &["unmount it first"]);
-    assert_eq!(mounts_below(&driver).len(), 2, "nobody took them down: {:?}", mounts_below(&driver));
+    refused("a path with another program's mount", answer, Code::FailedPrecondition, &["unmount it first"]);
+    assert_eq!(mounts_below(&driver).len(), 2, "the driver left both mounts: {:?}", mounts_below(&driver));
     for dir in [path.clone(), driver.path("staging").join(&volume)] {
-        unmount(&dir, UnmountFlags::FORCE | UnmountFlags::DETACH).expect("as the message says");
+        unmount(&dir, UnmountFlags::FORCE | UnmountFlags::DETACH).expect("unmounted as the message advises");
     }
-    assert!(!inside.end().success(), "what it waited for failed");
-    fs::remove_dir(&path).expect("the folder of the publication before");
+    assert!(!inside.end().success(), "the read it waited for failed");
+    fs::remove_dir(&path).expect("the folder of the earlier publication");
     driver.stage(&volume, &no_secrets()).await.expect("staged");
     driver.publish(&volume, &volume, false, &no_secrets()).await.expect("published");
-    assert_eq!(errno(fs::read(path.join("f"))), Some(Errno::NOENT), "it is of another store");
+    assert_eq!(errno(fs::read(path.join("f"))), Some(Errno::NOENT), "the file is in the other store");
     fs::write(path.join("g"), "after").expect("written");
     driver.unpublish(&volume, &volume).await;
     driver.unstage(&volume).await;
@@ -118,7 +118,7 @@ impl Inside {
 
     /// Waits for the end of the program.
     fn end(&mut self) -> ExitStatus {
-        tests::child::wait(&mut self.0, limit(20)).expect("it ends, since nobody can answer it")
+        tests::child::wait(&mut self.0, limit(20)).expect("it ends, since no server can answer its read")
     }
 
     fn read(&mut self) -> ExitStatus {
@@ -129,7 +129,7 @@ impl Inside {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        // The program may have ended.
+        // The program may have ended already.
         let _ = self.0.kill();
     }
 }

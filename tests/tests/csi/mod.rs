@@ -60,14 +60,14 @@ impl Driver {
             ..Default::default()
         };
         let made = self.controller.create_volume(request).await.expect("made").into_inner();
-        made.volume.expect("told").volume_id
+        made.volume.expect("in the answer").volume_id
     }
 
     async fn snapshot(&mut self, volume: &str, name: &str) -> String {
         let request =
             CreateSnapshotRequest { source_volume_id: volume.into(), name: name.into(), ..Default::default() };
         let made = self.controller.create_snapshot(request).await.expect("taken").into_inner().snapshot;
-        made.expect("told").snapshot_id
+        made.expect("in the answer").snapshot_id
     }
 
     /// The staging path of a volume; the caller of CSI creates the folder.

@@ -17,11 +17,11 @@ use crate::support::grpc::refused;
 use crate::support::*;
 
 #[tokio::test]
-async fn a_volume_is_a_bucket_and_goes_with_its_claim() {
+async fn a_volume_is_a_bucket_and_is_deleted_with_its_claim() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
-    let node = driver.node.node_get_info(NodeGetInfoRequest {}).await.expect("told").into_inner().node_id;
+    let node = driver.node.node_get_info(NodeGetInfoRequest {}).await.expect("in the answer").into_inner().node_id;
     let attach = ControllerPublishVolumeRequest {
         volume_id: volume.clone(),
         node_id: node.clone(),
@@ -57,7 +57,7 @@ async fn a_volume_is_a_bucket_and_goes_with_its_claim() {
 }
 
 #[tokio::test]
-async fn the_size_is_a_limit_that_can_grow() {
+async fn the_size_of_a_volume_is_a_limit_that_can_grow() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 1 << 20, None).await;
@@ -65,7 +65,7 @@ async fn the_size_is_a_limit_that_can_grow() {
     fs::write(path.join("fits"), vec![1; 600 << 10]).expect("within the limit");
     let error = errno(fs::write(path.join("more"), vec![2; 600 << 10]));
     assert!(matches!(error, Some(Errno::DQUOT | Errno::NOSPC)), "{error:?}");
-    fs::remove_file(path.join("more")).expect("what did not fit can go");
+    fs::remove_file(path.join("more")).expect("the file that did not fit can be removed");
 
     let usage = stats(&mut driver, &volume).await;
     assert_eq!(usage.total, 1 << 20);
@@ -85,13 +85,13 @@ async fn the_size_is_a_limit_that_can_grow() {
 async fn stats(driver: &mut Driver, volume: &str) -> proto::csi::v1::VolumeUsage {
     let volume_path = text(&driver.path("targets").join(volume));
     let request = NodeGetVolumeStatsRequest { volume_id: volume.into(), volume_path, ..Default::default() };
-    let answer = driver.node.node_get_volume_stats(request).await.expect("told").into_inner();
+    let answer = driver.node.node_get_volume_stats(request).await.expect("in the answer").into_inner();
     assert!(answer.volume_condition.as_ref().is_some_and(|condition| !condition.abnormal), "{answer:?}");
-    answer.usage.into_iter().find(|usage| usage.unit() == Unit::Bytes).expect("bytes are told")
+    answer.usage.into_iter().find(|usage| usage.unit() == Unit::Bytes).expect("the usage in bytes is reported")
 }
 
 #[tokio::test]
-async fn a_clone_of_a_snapshot_shows_the_past() {
+async fn a_clone_of_a_snapshot_shows_its_content() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -113,9 +113,9 @@ async fn a_clone_of_a_snapshot_shows_the_past() {
     assert_eq!(fs::read(past.join("deleted")).expect("there"), b"still here");
     assert!(past.join("dir").is_dir() && !past.join("added").exists());
     fs::write(past.join("changed"), "by the clone").expect("a clone can be written");
-    assert_eq!(fs::read(path.join("changed")).expect("there"), b"new", "its source does not see that");
+    assert_eq!(fs::read(path.join("changed")).expect("there"), b"new", "the source does not see the clone's change");
 
-    // The clone stands on its own.
+    // The clone does not depend on its source.
     let delete = DeleteSnapshotRequest { snapshot_id: snapshot, ..Default::default() };
     driver.controller.delete_snapshot(delete.clone()).await.expect("deleted");
     driver.controller.delete_snapshot(delete).await.expect("deleted again");
@@ -126,7 +126,7 @@ async fn a_clone_of_a_snapshot_shows_the_past() {
 }
 
 #[tokio::test]
-async fn one_stage_serves_many_targets_each_as_narrow_as_asked() {
+async fn one_staged_volume_serves_many_targets_with_their_own_options() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -140,7 +140,7 @@ async fn one_stage_serves_many_targets_each_as_narrow_as_asked() {
     let again = driver.publish(&volume, "narrow", false, &no_secrets()).await;
     refused("published with another readonly", again, Code::AlreadyExists, &["narrow"]);
     driver.unpublish(&volume, "narrow").await;
-    fs::write(wide.join("f"), "3").expect("the other target stays");
+    fs::write(wide.join("f"), "3").expect("the other target stays mounted");
     let unstage = proto::csi::v1::NodeUnstageVolumeRequest {
         volume_id: volume.clone(),
         staging_target_path: driver.staging(&volume),
@@ -150,7 +150,7 @@ async fn one_stage_serves_many_targets_each_as_narrow_as_asked() {
 }
 
 #[tokio::test]
-async fn mount_options_of_the_claim_reach_the_files() {
+async fn mount_options_of_the_claim_take_effect() {
     use proto::csi::v1::NodeStageVolumeRequest;
     use proto::csi::v1::volume_capability::{AccessType, MountVolume};
     use std::os::unix::fs::MetadataExt;

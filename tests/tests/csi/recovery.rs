@@ -22,7 +22,7 @@ async fn published_paths_work_again_after_a_kill() {
 
     driver.server.kill9();
     // The kernel still shows what it has cached; anything else needs the server.
-    assert_eq!(errno(fs::File::create(path.join("g"))), Some(Errno::NOTCONN), "nobody serves the mount");
+    assert_eq!(errno(fs::File::create(path.join("g"))), Some(Errno::NOTCONN), "no server serves the mount");
     driver.server.restart();
 
     assert_eq!(fs::read(path.join("f")).expect("there again"), b"before");
@@ -30,7 +30,7 @@ async fn published_paths_work_again_after_a_kill() {
     fs::write(path.join("g"), "after").expect("written");
     assert_eq!(read(&root_client(&driver.server), &volume, "g").await, b"after");
     assert_eq!(fs::read(narrow.join("g")).expect("there"), b"after");
-    assert_eq!(errno(fs::write(narrow.join("g"), "no")), Some(Errno::ROFS), "still as narrow");
+    assert_eq!(errno(fs::write(narrow.join("g"), "no")), Some(Errno::ROFS), "the target is still read-only");
 
     // The kubelet, which knows nothing of the crash, continues.
     driver.reconnect().await;
@@ -64,7 +64,7 @@ async fn a_rolling_restart_brings_volumes_back() {
 }
 
 #[tokio::test]
-async fn a_volume_whose_bucket_is_gone_can_be_taken_down() {
+async fn a_volume_of_a_deleted_bucket_can_be_unmounted() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -73,12 +73,12 @@ async fn a_volume_whose_bucket_is_gone_can_be_taken_down() {
     assert!(refusal.contains("mounted"), "{refusal}");
     // Deletes it through S3, without the node's knowledge.
     root_client(&driver.server).delete_bucket().bucket(&volume).send().await.expect("it is empty");
-    assert!(fs::write(path.join("f"), "lost").is_err(), "a write into nothing must not be acknowledged");
+    assert!(fs::write(path.join("f"), "lost").is_err(), "a write into a deleted bucket must not be acknowledged");
     driver.unpublish(&volume, &volume).await;
     driver.unstage(&volume).await;
     assert!(!path.exists());
 
-    // With a restart the volume cannot be mounted again, and the server starts nevertheless.
+    // After a restart the volume cannot be mounted again; the server starts nevertheless.
     let volume = driver.create("pvc-2", 64 << 20, None).await;
     driver.mounted(&volume, &no_secrets()).await;
     root_client(&driver.server).delete_bucket().bucket(&volume).send().await.expect("it is empty");

@@ -8,8 +8,7 @@ use crate::support::*;
 /// The time limit: the whole suite takes seconds.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The smallest number of specs: fewer would mean that capabilities were lost, since a suite that skips everything also
-/// passes.
+/// The smallest number of specs. The suite skips what the driver does not advertise, so a lost capability would pass.
 const SPECS_MIN: usize = 75;
 
 #[track_caller]
@@ -30,14 +29,14 @@ fn pass(server: &Server) -> Result<(), String> {
     let outcome = run(&mut command, LIMIT).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.status.success(), "{outcome}");
     let (ran, summary) = counts(&outcome.stdout).unwrap_or_else(|| panic!("no summary: {outcome}"));
-    tell(&summary);
+    print_summary(&summary);
     assert!(ran >= SPECS_MIN, "only {ran} specs were selected: {summary}");
     assert!(summary.contains(" 0 Failed"), "{summary}");
     Ok(())
 }
 
 #[expect(clippy::print_stdout, reason = "shown with --nocapture: a pass alone does not say how much ran")]
-fn tell(summary: &str) {
+fn print_summary(summary: &str) {
     println!("csi-sanity: {summary}");
 }
 

@@ -1,4 +1,4 @@
-//! Secrets: a key opens as a mount what it opens through S3, and nothing more.
+//! Secrets of volumes: a key gives the same access to a mount as through S3, and no more.
 
 use std::collections::HashMap;
 use std::fs;
@@ -54,7 +54,7 @@ fn plain(key: &Credentials) -> Secrets {
 }
 
 #[tokio::test]
-async fn a_cosi_secret_mounts_its_bucket_as_wide_as_its_grant() {
+async fn a_cosi_secret_mounts_its_bucket_with_the_rights_of_its_grant() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let (_, reader) = cosi_secret(&driver.server, "claim-1", "ro").await;
@@ -87,7 +87,7 @@ async fn a_cosi_secret_mounts_its_bucket_as_wide_as_its_grant() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_opens_nothing_any_more() {
+async fn a_revoked_key_mounts_nothing() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let (account, secret) = cosi_secret(&driver.server, "claim-1", "rw").await;
@@ -104,7 +104,7 @@ async fn a_revoked_key_opens_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn a_static_handle_names_any_bucket_and_needs_its_key() {
+async fn a_static_handle_names_any_bucket_and_requires_its_key() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     cli::json(&driver.server, &["bucket", "create", "archive"]);
@@ -130,7 +130,7 @@ async fn a_static_handle_names_any_bucket_and_needs_its_key() {
 }
 
 #[tokio::test]
-async fn every_form_of_a_secret_opens_and_none_is_logged() {
+async fn every_form_of_a_secret_works_and_none_is_logged() {
     need!(root_and_fuse());
     let server = Options::default().args(["--log-level", "trace"]).start();
     let (controller, node) = super::clients(&server).await;
@@ -157,7 +157,7 @@ async fn every_form_of_a_secret_opens_and_none_is_logged() {
 }
 
 #[tokio::test]
-async fn secrets_that_hold_no_key_are_refused() {
+async fn secrets_without_a_key_are_refused() {
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 1 << 20, None).await;
     let alice = cli::account(&driver.server, "alice");
@@ -172,8 +172,8 @@ async fn secrets_that_hold_no_key_are_refused() {
         (plain(&alice), Code::PermissionDenied, "no grant"),
     ] {
         let answer = driver.stage(&volume, &secrets).await;
-        let told = answer.as_ref().err().map(|status| status.message().to_owned()).unwrap_or_default();
-        assert!(!told.contains("hunter2"), "a refusal quotes a secret: {told}");
+        let message = answer.as_ref().err().map(|status| status.message().to_owned()).unwrap_or_default();
+        assert!(!message.contains("hunter2"), "a refusal quotes a secret: {message}");
         refused(words, answer, code, &[words]);
     }
     assert_eq!(cli::json(&driver.server, &["status"])["mounts"], serde_json::json!([]));

@@ -24,12 +24,12 @@ fn mounted_by_hand(driver: &Driver, bucket: &str, dir: &str) -> std::path::PathB
 
 async fn unpublish(driver: &mut Driver, volume: &str, target: &Path) {
     let request = NodeUnpublishVolumeRequest { volume_id: volume.into(), target_path: text(target) };
-    driver.node.node_unpublish_volume(request).await.expect("what is not published is unpublished");
+    driver.node.node_unpublish_volume(request).await.expect("unpublishing an unpublished volume succeeds");
 }
 
 async fn unstage(driver: &mut Driver, volume: &str, staging: &Path) {
     let request = NodeUnstageVolumeRequest { volume_id: volume.into(), staging_target_path: text(staging) };
-    driver.node.node_unstage_volume(request).await.expect("what is not staged is unstaged");
+    driver.node.node_unstage_volume(request).await.expect("unstaging an unstaged volume succeeds");
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a_staged_volume_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn a_folder_that_holds_files_is_not_published_at() {
+async fn a_folder_with_files_is_no_target() {
     need!(root_and_fuse());
     let mut driver = Driver::start().await;
     let volume = driver.create("pvc-1", 64 << 20, None).await;
@@ -104,7 +104,7 @@ async fn a_snapshot_of_the_administrator_is_not_deleted() {
     let snapshot = driver.snapshot(&volume, "by-csi").await;
     let delete = |id: &str| DeleteSnapshotRequest { snapshot_id: id.into(), ..Default::default() };
     let answer = driver.controller.delete_snapshot(delete("by-hand")).await;
-    refused("a snapshot of somebody else", answer, Code::FailedPrecondition, &["by-hand", "Retain"]);
+    refused("a snapshot that an administrator made", answer, Code::FailedPrecondition, &["by-hand", "Retain"]);
     driver.controller.delete_snapshot(delete(&snapshot)).await.expect("its own");
     let listed = cli::json(&driver.server, &["snapshot", "list"]);
     assert_eq!((listed.as_array().expect("a list").len(), &listed[0]["name"]), (1, &"by-hand".into()));

@@ -40,18 +40,18 @@ impl ErrorElements {
 }
 
 impl Case {
-    /// How an answer differs from this one; `None` if it does not.
-    pub fn differs(&self, told: &ErrorElements) -> Option<String> {
+    /// The difference between an answer and this one; `None` if they are equal.
+    pub fn differs(&self, actual: &ErrorElements) -> Option<String> {
         let mut expected = vec![("Code", self.code), ("Message", self.message)];
         expected.extend(self.elements);
-        let found = |name: &str| told.element(name).unwrap_or_default();
+        let found = |name: &str| actual.element(name).unwrap_or_default();
         let wrong: Vec<String> = expected
             .iter()
             .filter(|(name, value)| found(name) != *value)
             .map(|(name, value)| format!("{name} is {:?}, not {value:?}", found(name)))
-            .chain((told.status != self.status).then(|| format!("status is {}, not {}", told.status, self.status)))
+            .chain((actual.status != self.status).then(|| format!("status is {}, not {}", actual.status, self.status)))
             .collect();
         let Request { method, path, query, .. } = &self.request;
-        (!wrong.is_empty()).then(|| format!("{method} {path}?{query}: {}\n    {}", wrong.join("; "), told.body))
+        (!wrong.is_empty()).then(|| format!("{method} {path}?{query}: {}\n    {}", wrong.join("; "), actual.body))
     }
 }

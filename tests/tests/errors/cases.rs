@@ -312,11 +312,11 @@ fn settings() -> Vec<Case> {
             &[("StorageClassRequested", "GOLD")],
         ),
         case(
-            get("/shelf/k", "").header("x-amz-expected-bucket-owner", "somebody"),
+            get("/shelf/k", "").header("x-amz-expected-bucket-owner", "another"),
             403,
             "AccessDenied",
             "Access Denied",
-            &[("ExpectedBucketOwner", "somebody")],
+            &[("ExpectedBucketOwner", "another")],
         ),
         case(
             get("/locked/absent", "retention="),

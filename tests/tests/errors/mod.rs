@@ -38,7 +38,7 @@ impl Shelf {
 }
 
 #[test]
-fn each_error_is_told_as_aws_tells_it() {
+fn each_error_is_that_of_aws() {
     let shelf = Shelf::start();
     let cases = cases::all();
     assert!(cases.len() >= 40, "{}", cases.len());
@@ -49,12 +49,12 @@ fn each_error_is_told_as_aws_tells_it() {
 #[test]
 fn an_error_names_its_resource_and_its_request_and_a_head_has_no_body() {
     let shelf = Shelf::start();
-    let told = shelf.send(&Request::new("GET", "/shelf/a%26b%3Cc%3E"));
-    assert_eq!(told.element("Key").as_deref(), Some("a&b<c>"));
-    assert_eq!(told.element("Resource").as_deref(), Some("/shelf/a%26b%3Cc%3E"));
-    assert_eq!(told.element("RequestId"), told.header("x-amz-request-id"));
-    assert_eq!(told.element("HostId"), told.header("x-amz-id-2"));
-    assert_eq!(told.header("content-type").as_deref(), Some("application/xml"));
+    let answer = shelf.send(&Request::new("GET", "/shelf/a%26b%3Cc%3E"));
+    assert_eq!(answer.element("Key").as_deref(), Some("a&b<c>"));
+    assert_eq!(answer.element("Resource").as_deref(), Some("/shelf/a%26b%3Cc%3E"));
+    assert_eq!(answer.element("RequestId"), answer.header("x-amz-request-id"));
+    assert_eq!(answer.element("HostId"), answer.header("x-amz-id-2"));
+    assert_eq!(answer.header("content-type").as_deref(), Some("application/xml"));
     let head = shelf.send(&Request::new("HEAD", "/shelf/absent"));
     assert_eq!((head.status, head.body.as_str()), (404, ""));
 }
@@ -63,9 +63,14 @@ fn an_error_names_its_resource_and_its_request_and_a_head_has_no_body() {
 fn keys_of_a_bulk_delete_are_refused_with_the_same_sentences() {
     let shelf = Shelf::start();
     let body = "<Delete><Object><Key>k</Key><ETag>\"0\"</ETag></Object></Delete>";
-    let told = shelf.send(&Request::new("POST", "/shelf").query("delete=").body(body));
-    assert_eq!((told.status, told.element("Code").as_deref()), (200, Some("PreconditionFailed")), "{}", told.body);
+    let answer = shelf.send(&Request::new("POST", "/shelf").query("delete=").body(body));
+    assert_eq!(
+        (answer.status, answer.element("Code").as_deref()),
+        (200, Some("PreconditionFailed")),
+        "{}",
+        answer.body
+    );
     let sentence = "At least one of the pre-conditions you specified did not hold";
-    assert_eq!(told.element("Message").as_deref(), Some(sentence));
-    assert_eq!(told.element("Key").as_deref(), Some("k"));
+    assert_eq!(answer.element("Message").as_deref(), Some(sentence));
+    assert_eq!(answer.element("Key").as_deref(), Some("k"));
 }

@@ -21,7 +21,7 @@ fn bytes(text: &str) -> Option<String> {
 
 /// The string to sign in the answer equals the one that results from signing the same request with the correct key.
 #[test]
-fn a_mismatch_tells_what_was_to_be_signed_in_headers_and_in_urls() {
+fn a_wrong_signature_is_answered_with_the_string_to_sign() {
     let shelf = Shelf::start();
     let right = shelf.signer.now();
     let [wrong, ..] = right.wrong();
@@ -32,9 +32,14 @@ fn a_mismatch_tells_what_was_to_be_signed_in_headers_and_in_urls() {
         (wrong.sign(&unsigned), "UNSIGNED-PAYLOAD"),
         (wrong.presign(&unsigned, MINUTE), "UNSIGNED-PAYLOAD"),
     ] {
-        let told = send(&right, &wire);
-        let element = |name: &str| told.element(name);
-        assert_eq!((told.status, element("Code").as_deref()), (403, Some("SignatureDoesNotMatch")), "{}", told.body);
+        let answer = send(&right, &wire);
+        let element = |name: &str| answer.element(name);
+        assert_eq!(
+            (answer.status, element("Code").as_deref()),
+            (403, Some("SignatureDoesNotMatch")),
+            "{}",
+            answer.body
+        );
         assert_eq!(element("Message").as_deref(), Some(MISMATCH));
         assert_eq!(element("AWSAccessKeyId").as_deref(), Some(&*right.key.access_key_id));
         let canonical = element("CanonicalRequest").unwrap_or_default();
@@ -51,63 +56,71 @@ fn a_mismatch_tells_what_was_to_be_signed_in_headers_and_in_urls() {
 }
 
 #[test]
-fn a_mismatch_tells_neither_the_right_signature_nor_what_a_browser_adds() {
+fn a_wrong_signature_reveals_neither_the_right_one_nor_secret_headers() {
     let shelf = Shelf::start();
     let right = shelf.signer.now();
     let [wrong, ..] = right.wrong();
     let request = Request::new("GET", "/shelf/k").header("cookie", "session=hidden");
-    let told = send(&right, &wrong.sign(&request));
-    assert_eq!(told.element("Code").as_deref(), Some("SignatureDoesNotMatch"));
-    assert!(told.body.contains("\ncookie:REDACTED\n"), "{}", told.body);
-    assert!(!told.body.contains("hidden") && !told.body.contains(&bytes("hidden").unwrap_or_default()));
+    let answer = send(&right, &wrong.sign(&request));
+    assert_eq!(answer.element("Code").as_deref(), Some("SignatureDoesNotMatch"));
+    assert!(answer.body.contains("\ncookie:REDACTED\n"), "{}", answer.body);
+    assert!(!answer.body.contains("hidden") && !answer.body.contains(&bytes("hidden").unwrap_or_default()));
     let good = right.sign(&request);
     let signature = good.header("authorization").and_then(|value| value.rsplit_once('=')).map(|(_, value)| value);
-    assert!(!told.body.contains(signature.unwrap_or("?")), "the right signature is told");
+    assert!(!answer.body.contains(signature.unwrap_or("?")), "the answer shows the correct signature");
 }
 
 #[test]
-fn a_wrong_clock_an_old_url_and_unsigned_headers_are_told_with_what_was_compared() {
+fn a_wrong_clock_an_old_url_and_unsigned_headers_are_refused_with_the_compared_values() {
     let shelf = Shelf::start();
     let now = shelf.signer.now();
     let request = Request::new("GET", "/shelf/k");
-    let told = send(&now, &now.earlier(20 * MINUTE).sign(&request));
-    assert_eq!(told.element("Code").as_deref(), Some("RequestTimeTooSkewed"));
+    let answer = send(&now, &now.earlier(20 * MINUTE).sign(&request));
+    assert_eq!(answer.element("Code").as_deref(), Some("RequestTimeTooSkewed"));
     let sentence = "The difference between the request time and the current time is too large.";
-    assert_eq!(told.element("Message").as_deref(), Some(sentence));
-    assert_eq!(told.element("MaxAllowedSkewMilliseconds").as_deref(), Some("900000"));
-    assert!(told.element("RequestTime").is_some_and(|time| time.len() == 16 && time.ends_with('Z')), "{}", told.body);
-    assert!(told.element("ServerTime").is_some_and(|time| time.len() == 20 && time.ends_with('Z')), "{}", told.body);
+    assert_eq!(answer.element("Message").as_deref(), Some(sentence));
+    assert_eq!(answer.element("MaxAllowedSkewMilliseconds").as_deref(), Some("900000"));
+    assert!(
+        answer.element("RequestTime").is_some_and(|time| time.len() == 16 && time.ends_with('Z')),
+        "{}",
+        answer.body
+    );
+    assert!(
+        answer.element("ServerTime").is_some_and(|time| time.len() == 20 && time.ends_with('Z')),
+        "{}",
+        answer.body
+    );
 
-    let told = send(&now, &now.earlier(2 * MINUTE).presign(&request, MINUTE));
-    assert_eq!((told.status, told.element("Message").as_deref()), (403, Some("Request has expired")));
-    assert_eq!(told.element("X-Amz-Expires").as_deref(), Some("60"));
-    let times = [told.element("Expires"), told.element("ServerTime")].map(Option::unwrap_or_default);
+    let answer = send(&now, &now.earlier(2 * MINUTE).presign(&request, MINUTE));
+    assert_eq!((answer.status, answer.element("Message").as_deref()), (403, Some("Request has expired")));
+    assert_eq!(answer.element("X-Amz-Expires").as_deref(), Some("60"));
+    let times = [answer.element("Expires"), answer.element("ServerTime")].map(Option::unwrap_or_default);
     assert!(times[0].len() == 20 && times[0] < times[1], "{times:?}");
 
-    let told = send(&now, &now.sign(&request).and_header("x-amz-meta-a", "1"));
+    let answer = send(&now, &now.sign(&request).and_header("x-amz-meta-a", "1"));
     let sentence = "There were headers present in the request which were not signed";
-    assert_eq!((told.status, told.element("Message").as_deref()), (403, Some(sentence)));
-    assert_eq!(told.element("HeadersNotSigned").as_deref(), Some("x-amz-meta-a"));
+    assert_eq!((answer.status, answer.element("Message").as_deref()), (403, Some(sentence)));
+    assert_eq!(answer.element("HeadersNotSigned").as_deref(), Some("x-amz-meta-a"));
 }
 
 #[test]
-fn keys_regions_and_schemes_of_nobody_are_told_with_their_names() {
+fn unknown_keys_regions_and_schemes_are_refused_by_name() {
     let shelf = Shelf::start();
     let now = shelf.signer.now();
     let [_, foreign, region, _] = now.wrong();
     let request = Request::new("GET", "/shelf/k");
-    let told = send(&now, &foreign.sign(&request));
+    let answer = send(&now, &foreign.sign(&request));
     let sentence = "The AWS Access Key Id you provided does not exist in our records.";
-    assert_eq!((told.status, told.element("Message").as_deref()), (403, Some(sentence)));
-    assert_eq!(told.element("AWSAccessKeyId"), Some(foreign.key.access_key_id.clone()));
-    let told = send(&now, &region.sign(&request));
+    assert_eq!((answer.status, answer.element("Message").as_deref()), (403, Some(sentence)));
+    assert_eq!(answer.element("AWSAccessKeyId"), Some(foreign.key.access_key_id.clone()));
+    let answer = send(&now, &region.sign(&request));
     let sentence = "The authorization header is malformed; the region 'eu-west-1' is wrong; expecting 'us-east-1'";
-    assert_eq!((told.status, told.element("Message").as_deref()), (400, Some(sentence)));
-    assert_eq!(told.element("Region").as_deref(), Some("us-east-1"));
-    let told = send(&now, &now.unsigned(&request).and_header("authorization", "Basic YTpi"));
-    assert_eq!((told.status, told.element("Message").as_deref()), (400, Some("Unsupported Authorization Type")));
-    let argument = ["ArgumentName", "ArgumentValue"].map(|name| told.element(name).unwrap_or_default());
+    assert_eq!((answer.status, answer.element("Message").as_deref()), (400, Some(sentence)));
+    assert_eq!(answer.element("Region").as_deref(), Some("us-east-1"));
+    let answer = send(&now, &now.unsigned(&request).and_header("authorization", "Basic YTpi"));
+    assert_eq!((answer.status, answer.element("Message").as_deref()), (400, Some("Unsupported Authorization Type")));
+    let argument = ["ArgumentName", "ArgumentValue"].map(|name| answer.element(name).unwrap_or_default());
     assert_eq!(argument, ["Authorization", "Basic"]);
-    let told = send(&now, &now.unsigned(&request));
-    assert_eq!((told.status, told.element("Message").as_deref()), (403, Some("Access Denied")));
+    let answer = send(&now, &now.unsigned(&request));
+    assert_eq!((answer.status, answer.element("Message").as_deref()), (403, Some("Access Denied")));
 }

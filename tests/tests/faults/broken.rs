@@ -42,7 +42,7 @@ const CASES: [Case; 5] = [
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disk_that_fails_is_never_believed() {
+async fn a_failing_disk_loses_no_acknowledged_write() {
     need!(root_and_fuse());
     let strace = need!(required("strace"));
     let mut server = Server::start();
@@ -51,7 +51,7 @@ async fn a_disk_that_fails_is_never_believed() {
     let mut sample = Sample::default();
     for case in &CASES {
         for len in SIZES {
-            sample.put(&client, &format!("{}/before/{len}", case.name), len).await.expect("the disk is whole");
+            sample.put(&client, &format!("{}/before/{len}", case.name), len).await.expect("the disk works");
         }
         let mount = Mounted::new(&server, BUCKET, "m");
         let file = mount.path().join(format!("{}-file", case.name));
@@ -67,12 +67,12 @@ async fn a_disk_that_fails_is_never_believed() {
         }
         assert!(refused > 0, "{}: nothing failed", case.name);
         let written = open.write_all(&[2; 300_000]).and_then(|()| Ok(fsync(&open)?));
-        assert!(written.is_err(), "{}: a program was told that its bytes are on disk", case.name);
+        assert!(written.is_err(), "{}: fsync(2) succeeded on the failed disk", case.name);
         sample.whole(&client).await;
         drop(failing);
         assert_eq!(is_ready(&server).await, !case.poisons, "{}", case.name);
         if !case.poisons {
-            sample.put(&client, &format!("{}/after", case.name), 70_000).await.expect("the disk is whole again");
+            sample.put(&client, &format!("{}/after", case.name), 70_000).await.expect("the disk works again");
         }
         drop((open, mount));
         server.kill9();
@@ -82,16 +82,16 @@ async fn a_disk_that_fails_is_never_believed() {
         let mount = Mounted::new(&server, BUCKET, "m");
         let mut seen = Vec::new();
         File::open(&file).and_then(|mut file| file.read_to_end(&mut seen)).expect("read");
-        assert!(seen.len() >= 100_000 && seen[..100_000] == [1; 100_000], "{}: what was synced is there", case.name);
+        assert!(seen.len() >= 100_000 && seen[..100_000] == [1; 100_000], "{}: the synced content is lost", case.name);
         mount.unmount(&server);
     }
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
     check_store(&server);
 }
 
-/// After a failed write the page cache still has what the disk never received: a start goes by the disk.
+/// After a failed write the page cache still has data that the disk never received: a start must read the disk.
 #[tokio::test]
-async fn what_the_disk_lost_of_the_log_is_not_believed() {
+async fn a_start_reads_the_log_from_the_disk_and_refuses_lost_writes() {
     need!(loop_devices(Kind::Ext4));
     let mut server = Options::default().image(Kind::Ext4, 96 << 20).start();
     make_bucket(&server, BUCKET, &[]);
@@ -110,7 +110,7 @@ async fn what_the_disk_lost_of_the_log_is_not_believed() {
     }
     let journal = std::fs::read(newest_journal(&server.home().data_dir())).expect("read");
     let held = !self::places(&journal, &content).is_empty();
-    need!(held.then_some(()).ok_or("the system let go of the pages meanwhile"));
+    need!(held.then_some(()).ok_or("the kernel dropped the pages from its cache meanwhile"));
     let logged = server.log().len();
     assert!(server.try_restart().is_err(), "{}", server.log());
     assert!(server.log()[logged..].contains("0.jnl"), "{}", server.log());
@@ -126,7 +126,7 @@ struct Failing(Child);
 
 impl Failing {
     fn begin(strace: &Path, server: &Server, case: &Case, only: Option<&Path>) -> Self {
-        let told = server.home().path().join("strace");
+        let trace = server.home().path().join("strace");
         let Case { calls, error, .. } = case;
         let mut command = Command::new(strace);
         command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
@@ -135,9 +135,9 @@ impl Failing {
             command.arg("-P").arg(path);
         }
         command.args(["-p", &server.pid().expect("it runs").to_string()]).stdin(Stdio::null());
-        command.stderr(File::create(&told).expect("a file for what strace says"));
+        command.stderr(File::create(&trace).expect("a file for what strace says"));
         let failing = Self(command.spawn().expect("strace starts"));
-        let attached = || std::fs::read_to_string(&told).is_ok_and(|text| text.contains("attached")).then_some(());
+        let attached = || std::fs::read_to_string(&trace).is_ok_and(|text| text.contains("attached")).then_some(());
         wait_until(LIMIT, attached).expect("strace reaches the server");
         failing
     }

@@ -1,7 +1,7 @@
 //! A clock that leaps by a year, in either direction, under a running server.
 //!
 //! - A preloaded library adds an offset from a file to the time of day. It is compiled here.
-//! - Signatures of clients with a correct clock are refused; stored data is never lost by it; order is preserved.
+//! - Signatures of clients with a correct clock are refused. No stored data is lost, and versions keep their order.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -81,7 +81,7 @@ impl Clock {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_clock_that_leaps_a_year_loses_nothing() {
+async fn a_clock_that_jumps_by_a_year_loses_nothing() {
     need!(root_and_fuse());
     let clock = need!(Clock::new());
     let mut server = clock.server();
@@ -103,7 +103,7 @@ async fn a_clock_that_leaps_a_year_loses_nothing() {
             assert_eq!((refused.code.as_str(), refused.status), ("RequestTimeTooSkewed", 403));
         }
         through_a_mount(&server, ahead, &mut order).await;
-        // What was open continues after a kill as well.
+        // Files that were open continue after a kill as well.
         server.kill9();
         server.restart();
         if ahead == YEAR {
@@ -112,7 +112,11 @@ async fn a_clock_that_leaps_a_year_loses_nothing() {
         }
         clock.set(0);
         sample.whole(&client).await;
-        assert_eq!(versions(&client, "ordered").await, order, "the newest first, whatever the clock said");
+        assert_eq!(
+            versions(&client, "ordered").await,
+            order,
+            "versions are listed newest first, whichever time they have"
+        );
         let young = client.head_object().bucket("rules").key("young").send().await;
         young.unwrap_or_else(|error| panic!("a rule of one day deleted it: {error:?}"));
     }

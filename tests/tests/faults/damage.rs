@@ -110,14 +110,14 @@ const KINDS: [Kind; 17] = [
         outcomes: [Damaged, Damaged, Damaged],
     },
     Kind {
-        name: "home of a mounted file",
+        name: "in-place blob of a mounted file",
         find: |dir| sized(&dir.join("content/blobs"), 500_000),
         outcomes: [Unseen, Unseen, Damaged],
     },
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn damage_is_refused_or_named_and_never_served() {
+async fn damage_is_refused_or_reported_and_never_served() {
     need!(root_and_fuse());
     let (mut server, sample) = prepare().await;
     let data = server.home().data_dir();
@@ -129,7 +129,7 @@ async fn damage_is_refused_or_named_and_never_served() {
             let file = (kind.find)(&data).unwrap_or_else(|| panic!("no file of the kind {}", kind.name));
             inflict(&file, harm);
             let seen = look(&mut server, &sample).await;
-            if let Err(why) = judge(&seen, expected) {
+            if let Err(why) = check_outcome(&seen, expected) {
                 wrong.push(format!("{harm:?} of {} ({}): {why}\n  {seen:?}", kind.name, file.display()));
             }
             server.kill9();
@@ -159,7 +159,7 @@ async fn prepare() -> (Server, Sample) {
     sample.put(&client, "object/last", 2_000).await.expect("put");
     mount.unmount(&server);
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
-    // What is in a table now is in one after the next start as well.
+    // Records that are in a table now are in a table after the next start as well.
     server.restart();
     sample.put(&root_client(&server), "object/newest", 2_000).await.expect("put");
     let key = server.home().data_dir().join("master.key");
@@ -193,7 +193,7 @@ async fn look(server: &mut Server, sample: &Sample) -> Seen {
     Seen { refusal: started.is_err().then_some(said), damaged, clean: outcome.status.success(), check }
 }
 
-fn judge(seen: &Seen, expected: Expected) -> Result<(), &'static str> {
+fn check_outcome(seen: &Seen, expected: Expected) -> Result<(), &'static str> {
     let names_all = || seen.damaged.iter().all(|key| seen.check.contains(key.as_str()));
     match (expected, &seen.refusal) {
         (Refused(words), Some(why)) if words.iter().all(|word| why.contains(word)) => Ok(()),

@@ -20,7 +20,7 @@ const COLLECTED: Duration = Duration::from_secs(20);
 const SIZES: [usize; 7] = [6 << 20, 1 << 20, 200_000, 100_000, 20_000, 3_000, 100];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_disk_refuses_what_adds_and_lets_delete() {
+async fn a_full_disk_refuses_writes_and_allows_deletes() {
     need!(loop_devices(Kind::Ext4));
     let mut server = Options::default().image(Kind::Ext4, DISK_BYTES).start();
     make_bucket(&server, BUCKET, &[]);
@@ -29,7 +29,7 @@ async fn a_full_disk_refuses_what_adds_and_lets_delete() {
     for round in 0..amount(2, 10) {
         fill(&client, &mut sample, round).await;
         sample.whole(&client).await;
-        assert!(is_ready(&server).await, "a full disk is no broken one");
+        assert!(is_ready(&server).await, "the server is ready on a full disk");
         for key in sample.keys().iter().filter(|key| key.contains("/0/")) {
             sample.delete(&client, key).await.unwrap_or_else(|refusal| panic!("deleting {key}: {refusal:?}"));
         }
@@ -63,7 +63,7 @@ async fn a_disk_that_others_fill_is_survived() {
     }
     full(sample.copy(&client, "before/3000", "during/copy").await);
     // Not a byte is free except what is reserved for deletions.
-    sample.delete(&client, "before/100").await.expect("what frees goes on");
+    sample.delete(&client, "before/100").await.expect("deletions work on a full disk");
     sample.whole(&client).await;
     server.kill9();
     server.restart();
@@ -94,7 +94,7 @@ async fn a_server_starts_reads_and_deletes_on_a_disk_without_a_free_byte() {
         assert_eq!(status(&server)["diskFull"], false);
         let ballast = server.image().dir().join("ballast");
         for round in 0..2 {
-            // Another program fills what was freed as well.
+            // Another program fills the freed space as well.
             fill_up(&ballast.with_extension(round.to_string()));
             if round == 0 {
                 server.kill9();
@@ -103,12 +103,12 @@ async fn a_server_starts_reads_and_deletes_on_a_disk_without_a_free_byte() {
             }
             server.restart();
             sample.whole(&client).await;
-            assert!(is_ready(&server).await, "it reads and deletes");
+            assert!(is_ready(&server).await, "the server still reads and deletes");
             assert_eq!(status(&server)["diskFull"], true);
             full(sample.put(&client, "during", 100).await);
             full(sample.put(&client, "during", 1 << 20).await);
             for len in SIZES {
-                sample.delete(&client, &format!("{round}/{len}")).await.expect("what frees goes on");
+                sample.delete(&client, &format!("{round}/{len}")).await.expect("deletions work on a full disk");
             }
             sample.whole(&client).await;
         }
@@ -151,11 +151,11 @@ async fn fill(client: &Client, sample: &mut Sample, round: usize) {
         let part = client.upload_part().bucket(BUCKET).key("upload").upload_id(&id).part_number(1);
         full(part.body(vec![1; 5 << 20].into()).send().await.map(drop).map_err(|error| Refusal::of(&error)));
         let abort = client.abort_multipart_upload().bucket(BUCKET).key("upload").upload_id(&id).send().await;
-        abort.expect("what frees goes on");
+        abort.expect("deletions work on a full disk");
     }
 }
 
-/// Puts an object after what was deleted has been collected.
+/// Puts an object once the content of deleted ones has been freed.
 async fn retried(client: &Client, sample: &mut Sample, key: &str, len: usize) {
     let begin = std::time::Instant::now();
     while let Err(refusal) = sample.put(client, key, len).await {

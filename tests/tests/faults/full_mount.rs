@@ -17,7 +17,7 @@ const COLLECTED: Duration = Duration::from_secs(20);
 const BLOCK: usize = 64 << 10;
 
 #[test]
-fn programs_meet_enospc_and_go_on_once_they_delete() {
+fn programs_get_enospc_and_continue_after_deletes() {
     need!(loop_devices(Kind::Ext4));
     let mut server = Options::default().image(Kind::Ext4, DISK_BYTES).start();
     make_bucket(&server, BUCKET, &[]);
@@ -32,8 +32,8 @@ fn programs_meet_enospc_and_go_on_once_they_delete() {
         let made = make_small(&root, round);
         attributes_and_names_are_refused_or_done(&root, round);
         overwrite(&root.join("kept"), &kept);
-        assert!(holds(&big, written), "what was written is there");
-        std::fs::remove_file(&big).expect("what frees goes on");
+        assert!(holds(&big, written), "the acknowledged bytes are there");
+        std::fs::remove_file(&big).expect("deletions work on a full disk");
         let again = wait_until(COLLECTED, || try_write(&root.join("again"), 2 << 20).ok());
         again.expect("there is room again");
         std::fs::remove_file(root.join("again")).expect("removed");
@@ -93,7 +93,7 @@ fn grow(path: &Path) -> usize {
                     "a write that failed left nothing"
                 );
                 // The refused write does not affect the earlier ones, which can be synced.
-                fsync(&file).expect("what was written is synced");
+                fsync(&file).expect("the earlier writes can be synced");
                 return written;
             }
         }
@@ -137,7 +137,7 @@ fn attributes_and_names_are_refused_or_done(root: &Path, round: usize) {
         assert_eq!(errno, rustix::io::Errno::NOSPC);
         assert!(kept.exists() != moved.exists(), "it has one name");
         if moved.exists() {
-            rustix::fs::rename(&moved, &kept).expect("the room of a rename");
+            rustix::fs::rename(&moved, &kept).expect("a rename works on a full disk");
         }
     }
 }

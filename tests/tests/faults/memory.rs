@@ -38,7 +38,7 @@ impl Group {
                 }
             }
         }
-        Err("a limit of memory needs a control group with the memory controller that this process may divide"
+        Err("a memory limit needs a cgroup with the memory controller in which this process may create a child cgroup"
             .to_owned())
     }
 }
@@ -85,9 +85,9 @@ async fn a_server_with_little_memory_survives_much_load() {
     });
     let mut put = 0;
     for client in crowd {
-        put += client.await.expect("no client was lied to");
+        put += client.await.expect("no client read wrong data");
     }
-    program.join().expect("no program was lied to");
+    program.join().expect("no program read wrong data");
     assert!(put > CLIENTS, "only {put} objects were put");
     assert_eq!(server.pid(), pid, "it is the same process");
     mount.unmount(&server);

@@ -30,7 +30,7 @@ fn files(root: &Path) -> [(File, u64); 3] {
 }
 
 #[test]
-fn a_reservation_larger_than_the_disk_is_refused_and_alarms_nobody() {
+fn a_reservation_larger_than_the_disk_is_refused_without_an_alarm() {
     need!(loop_devices(Kind::Ext4));
     let mut server = Options::default().image(Kind::Ext4, DISK_BYTES).start();
     make_bucket(&server, BUCKET, &[]);
@@ -53,7 +53,7 @@ fn a_reservation_larger_than_the_disk_is_refused_and_alarms_nobody() {
 }
 
 #[test]
-fn what_is_reserved_can_be_written_though_the_disk_is_full() {
+fn reserved_space_can_be_written_on_a_full_disk() {
     need!(loop_devices(Kind::Ext4));
     let mut server = Options::default().image(Kind::Ext4, DISK_BYTES).start();
     make_bucket(&server, BUCKET, &[]);

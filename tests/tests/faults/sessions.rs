@@ -11,7 +11,7 @@ use crate::support::*;
 const BUCKET: &str = "kept";
 
 #[test]
-fn a_mount_goes_on_over_damaged_notes_of_its_appends() {
+fn a_mount_continues_with_damaged_append_records() {
     need!(root_and_fuse());
     let mut server = Options::default().holder().start();
     make_bucket(&server, BUCKET, &[]);

@@ -9,7 +9,7 @@ use crate::support::*;
 const ROUNDS: usize = 1_000;
 
 #[test]
-fn a_put_over_what_a_mount_just_saw_shows_at_once() {
+fn a_put_over_a_cached_file_shows_at_once() {
     need!(root_and_fuse());
     let mut rng = Rng::new("handles::coherence");
     let both = Both::new(None);

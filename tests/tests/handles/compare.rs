@@ -9,7 +9,7 @@ use super::model::{Model, Name, Tag};
 use super::step::{NOWHERE, Refusal, fresh};
 use crate::support::*;
 
-/// How long the kernel may take to drop a file that has no name any more.
+/// How long the kernel may take to drop a file without a name.
 const SETTLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Compares what each step can have changed: all names and attributes, and the content of `touched` and one other file.

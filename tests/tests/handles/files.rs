@@ -172,7 +172,7 @@ impl Model {
             None => {
                 let name = if source.ends_with('/') { format!("{to}/") } else { to.to_owned() };
                 self.move_tree(&source, &name);
-                self.settle(parent(&source), Actor::Mount);
+                self.update_implicit(parent(&source), Actor::Mount);
                 Ok(())
             }
         }
@@ -186,8 +186,8 @@ impl Model {
             _ => {}
         }
         self.move_tree(source, target);
-        self.settle(parent(target), Actor::Mount);
-        self.settle(parent(source), Actor::Mount);
+        self.update_implicit(parent(target), Actor::Mount);
+        self.update_implicit(parent(source), Actor::Mount);
         self.collect();
         Ok(())
     }
@@ -205,8 +205,8 @@ impl Model {
         self.move_tree(target, "\u{1}/");
         self.move_tree(source, &new_target);
         self.move_tree("\u{1}/", &new_source);
-        self.settle(parent(source), Actor::Mount);
-        self.settle(parent(target), Actor::Mount);
+        self.update_implicit(parent(source), Actor::Mount);
+        self.update_implicit(parent(target), Actor::Mount);
         Ok(())
     }
 

@@ -1,14 +1,14 @@
 //! Both handles at once: S3 and a mount, compared with one reference model.
 
+mod attributes;
 mod both;
 mod coherence;
 mod compare;
 mod files;
 mod hidden;
-mod kept;
-mod looks;
 mod model;
 mod objects;
+mod stale_reads;
 mod step;
 
 use std::collections::VecDeque;
@@ -41,13 +41,13 @@ fn s3_and_a_mount_agree_at_the_quota() {
 }
 
 #[test]
-fn what_a_put_replaces_makes_room_for_it_though_it_is_open() {
+fn a_replaced_object_frees_its_quota_even_if_it_is_open() {
     need!(root_and_fuse());
     let mut both = Both::new(Some(QUOTA));
     let put = |both: &Both, seed| both.put("key", Content { len: 100_000, seed }.bytes(), None).map(drop);
     put(&both, 1).expect("there is room");
     let open = std::fs::File::open(both.path("key")).expect("the object is a file");
-    put(&both, 2).expect("the new content takes the room of the old");
+    put(&both, 2).expect("the new content counts in place of the old");
     assert_eq!(both.used_bytes(), 200_000, "an open file counts until it is closed");
     assert_eq!(both.put("other", vec![1], None), Err(Refusal::quota()));
     drop(open);
@@ -60,11 +60,11 @@ fn drive(quota: Option<u64>, test: &str) {
     let mut rng = Rng::new(test);
     let mut model = Model::new(quota);
     let mut both = Both::new(quota);
-    let mut story = Story::default();
+    let mut recent_steps = RecentSteps::default();
     let mut refused_for_space = 0;
     for number in 0..STEPS {
-        let step = Step::draw(&mut rng, &model);
-        story.add(number, &step);
+        let step = Step::generate(&mut rng, &model);
+        recent_steps.add(number, &step);
         let expected = step.apply(&mut model);
         let done = both.apply(&step);
         assert_eq!(done.as_ref().map(drop).map_err(Clone::clone), expected, "step {number}");
@@ -89,9 +89,9 @@ fn drive(quota: Option<u64>, test: &str) {
 
 /// The latest steps, printed when the test fails.
 #[derive(Default)]
-struct Story(VecDeque<String>);
+struct RecentSteps(VecDeque<String>);
 
-impl Story {
+impl RecentSteps {
     fn add(&mut self, number: usize, step: &Step) {
         if self.0.len() == SHOWN {
             self.0.pop_front();
@@ -100,7 +100,7 @@ impl Story {
     }
 }
 
-impl Drop for Story {
+impl Drop for RecentSteps {
     #[expect(clippy::print_stdout, reason = "the test harness shows it when the test fails")]
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -150,12 +150,12 @@ impl Model {
     /// Removes a name, and the directories that are removed with it.
     pub fn remove(&mut self, key: &str, actor: Actor) {
         self.names.remove(key);
-        self.settle(parent(key), actor);
+        self.update_implicit(parent(key), actor);
         self.collect();
     }
 
     /// Applies the rule of implicit directories.
-    pub fn settle(&mut self, dir: &str, actor: Actor) {
+    pub fn update_implicit(&mut self, dir: &str, actor: Actor) {
         if self.names.get(dir) != Some(&(Name::Directory { explicit: false })) {
             return;
         }

@@ -40,7 +40,7 @@ impl Model {
             Some(Name::File(_)) => self.remove(key, Actor::S3),
             Some(Name::Directory { explicit: true }) => {
                 self.names.insert(key.to_owned(), Name::Directory { explicit: false });
-                self.settle(key, Actor::S3);
+                self.update_implicit(key, Actor::S3);
             }
             Some(Name::Directory { explicit: false } | Name::Link(_)) | None => {}
         }
@@ -58,7 +58,7 @@ impl Model {
         file.mode = self.file_at(key).and_then(|id| self.files[&id].mode);
         let id = self.add_file(file);
         self.names.insert(key.to_owned(), Name::File(id));
-        self.settle(parent(key), Actor::Mount);
+        self.update_implicit(parent(key), Actor::Mount);
         self.collect();
     }
 }

@@ -79,14 +79,14 @@ pub enum Step {
 /// The target of all symbolic links; no step creates it.
 pub const NOWHERE: &str = "nowhere";
 
-/// Names around the byte of the slash, so that orders differ where they can.
+/// Names with bytes below and above that of the slash, for which the order of keys and of paths differs.
 const COMPONENTS: [&str; 7] = ["a", "b", "a.b", "a-b", "a0", "é", "B c"];
 
 impl Step {
     /// Draws a random step that is likely to succeed.
-    pub fn draw(rng: &mut Rng, model: &Model) -> Self {
-        let step = Self::draw_any(rng, model);
-        // These would follow a symbolic link, and change what is elsewhere.
+    pub fn generate(rng: &mut Rng, model: &Model) -> Self {
+        let step = Self::generate_any(rng, model);
+        // These calls would follow a symbolic link, and change a file elsewhere.
         let followed = match &step {
             Self::Write { path, .. } | Self::Chmod { path, .. } | Self::Hold { path } => Some(path),
             _ => None,
@@ -95,7 +95,7 @@ impl Step {
         if followed.is_some_and(link) { Self::Unlink { path: followed.expect("checked").clone() } } else { step }
     }
 
-    fn draw_any(rng: &mut Rng, model: &Model) -> Self {
+    fn generate_any(rng: &mut Rng, model: &Model) -> Self {
         let (path, there) = (fresh(rng), existing(rng, model));
         let content = |rng: &mut Rng| Content { len: length(rng), seed: rng.roll() };
         match rng.below(100) {
@@ -218,7 +218,7 @@ fn existing(rng: &mut Rng, model: &Model) -> String {
     }
 }
 
-/// Lengths on both sides of where the store keeps content elsewhere: 4 KiB and 128 KiB.
+/// Lengths around the limits at which the store keeps content in another place: 4 KiB and 128 KiB.
 fn length(rng: &mut Rng) -> usize {
     match rng.below(20) {
         0..2 => 0,

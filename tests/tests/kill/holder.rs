@@ -26,12 +26,12 @@ fn mounts(server: &Server) -> usize {
 }
 
 #[test]
-fn a_mount_taken_away_while_no_server_ran_is_gone() {
+fn a_mount_that_was_unmounted_without_a_server_stays_unmounted() {
     need!(root_and_fuse());
     let (mut server, mount) = held();
     std::fs::write(mount.path().join("kept"), "kept").expect("written");
     server.kill9();
-    unmount(mount.path(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).expect("nobody is inside");
+    unmount(mount.path(), UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).expect("no process uses the mount");
     server.restart();
     assert_eq!(mounts(&server), 0);
     let mount = Mounted::held(&server, "held", "m");
@@ -60,7 +60,7 @@ fn a_holder_that_dies_is_replaced() {
 }
 
 #[test]
-fn an_orderly_end_leaves_mounts_and_what_is_deleted_but_open() {
+fn an_orderly_end_keeps_mounts_and_open_deleted_files() {
     need!(root_and_fuse());
     let (mut server, mount) = held();
     let path = mount.path().join("gone");
@@ -82,7 +82,7 @@ fn an_orderly_end_leaves_mounts_and_what_is_deleted_but_open() {
 }
 
 #[test]
-fn a_listing_that_deletes_misses_nothing_over_a_kill() {
+fn a_listing_with_deletes_misses_nothing_across_a_kill() {
     need!(root_and_fuse());
     let (mut server, mount) = held();
     let folder = mount.path().join("folder");
@@ -112,7 +112,7 @@ fn an_upgrade_keeps_mounts_and_connections_or_is_refused() {
     let pid = server.pid();
     let upgraded = json(&server, &["upgrade"]);
     assert!(upgraded["fromVersion"].is_string() && upgraded["fromVersion"] == upgraded["toVersion"], "{upgraded}");
-    file.write_all(b"after").expect("the mount goes on");
+    file.write_all(b"after").expect("the mount continues");
     assert_eq!(server.pid(), pid);
     assert!(answers_http(server.s3()), "the port is the same");
     drop(file);
@@ -135,14 +135,14 @@ fn answers_http(url: &str) -> bool {
     stream.read_exact(&mut answer).is_ok() && &answer == b"HTTP/"
 }
 
-/// A holder without anything to hold goes by itself.
+/// A holder without mounts ends by itself.
 #[test]
-fn a_holder_that_is_not_needed_ends() {
+fn an_unused_holder_ends() {
     need!(root_and_fuse());
     let (mut server, mount) = held();
     let socket = server.home().socket("holder");
     assert!(socket.exists());
     mount.unmount(&server);
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
-    wait_until(LIMIT, || (!socket.exists()).then_some(())).expect("the holder ended and took its socket");
+    wait_until(LIMIT, || (!socket.exists()).then_some(())).expect("the holder ended and removed its socket");
 }

@@ -118,7 +118,8 @@ impl Program for Log {
             let len = 1 + rng.below(3_000);
             self.pending = rng.bytes(len);
             while !self.pending.is_empty() {
-                // The kernel sends a write that begins within a page in two requests; the first may be the last.
+                // The kernel sends a write that begins within a page in two requests; the kill may come after the
+                // first.
                 let written = file.write(&self.pending)?;
                 self.acknowledged.extend(self.pending.drain(..written));
             }
@@ -129,7 +130,10 @@ impl Program for Log {
         let seen = std::fs::read(dir.join("log")).expect("the log is read");
         let rest = seen.strip_prefix(self.acknowledged.as_slice());
         let rest = rest.unwrap_or_else(|| panic!("cycle {cycle}: {} bytes, not the acknowledged", seen.len()));
-        assert!(self.pending.starts_with(rest), "cycle {cycle}: what follows was never written");
+        assert!(
+            self.pending.starts_with(rest),
+            "cycle {cycle}: the bytes after the acknowledged ones were never written"
+        );
         (self.acknowledged, self.pending) = (seen, Vec::new());
     }
 }
@@ -173,7 +177,7 @@ impl Names {
         match content {
             Some(content) => {
                 std::fs::write(dir.join("new"), content)?;
-                // std's own is for objstore::disk alone.
+                // Clippy permits std::fs::rename only in objstore::disk.
                 Ok(rustix::fs::rename(dir.join("new"), Self::path(dir, at))?)
             }
             None => std::fs::remove_file(Self::path(dir, at)),
@@ -190,7 +194,7 @@ impl Program for Names {
         loop {
             let at = rng.below(NAMES);
             let content = (self.acknowledged[at].is_none() || rng.chance(60)).then(|| {
-                // On both sides of what lies in the record itself.
+                // Lengths below and above the limit of inline content.
                 let len = rng.below(12_000);
                 rng.bytes(len)
             });

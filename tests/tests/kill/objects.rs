@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::access::root_client;
 use crate::support::cli::check_store;
-use crate::support::load::{Ended, Load};
+use crate::support::load::{ExpectedEnd, Load};
 use crate::support::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -14,7 +14,7 @@ async fn acknowledged_objects_survive_kills() {
     let mut server = Server::start();
     let mut load = Load::new(&server, 5, 2);
     for cycle in 0..cycles {
-        let round = load.begin(&root_client(&server), &mut rng, Ended::ByDeath);
+        let round = load.begin(&root_client(&server), &mut rng, ExpectedEnd::Killed);
         tokio::time::sleep(Duration::from_millis(150 + rng.below(350) as u64)).await;
         server.kill9();
         load.end(round).await;
@@ -26,13 +26,13 @@ async fn acknowledged_objects_survive_kills() {
         progress("kill -9 under S3 load", cycle + 1, cycles);
     }
     let counts = load.counts;
-    assert!(counts.done > cycles && counts.open > cycles / 2, "{counts:?}: no load to speak of");
+    assert!(counts.done > cycles && counts.open > cycles / 2, "{counts:?}: too little load");
     assert_eq!(server.terminate().code(), Some(0));
     check_store(&server);
-    tell("kill -9 under S3 load", cycles, counts);
+    print_summary("kill -9 under S3 load", cycles, counts);
 }
 
 #[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
-fn tell(what: &str, cycles: usize, counts: crate::support::load::Counts) {
+fn print_summary(what: &str, cycles: usize, counts: crate::support::load::Counts) {
     println!("{what}, {cycles} times: {} requests acknowledged, {} under way", counts.done, counts.open);
 }

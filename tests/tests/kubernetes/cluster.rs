@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::lab::Lab;
 use crate::support::*;
 
-/// How long an object may take to become what it is waited for.
+/// The time limit for an object to reach the expected state.
 const CONDITION_SECONDS: u64 = 120;
-/// A call of kubectl: longer than what it waits for.
+/// The time limit of a kubectl call, longer than its own `--timeout`.
 const CALL_LIMIT: Duration = Duration::from_secs(CONDITION_SECONDS + 30);
 /// The variable that names the image of pods in the cluster of `KUBECONFIG`.
 const IMAGE: &str = "AMPHORA_KUBERNETES_IMAGE";
@@ -158,7 +158,7 @@ impl Cluster {
     /// Kills the driver's process and waits until it serves again.
     ///
     /// # Errors
-    /// Nobody said which pod it is.
+    /// The environment does not name the driver's pod.
     pub(super) fn kill_driver(&self) -> Result<(), String> {
         if let Some(lab) = &self.lab {
             return lab.kill_driver();
@@ -181,7 +181,7 @@ impl Cluster {
         let user = format!("{}:{}", text(&s3["accessKeyID"]), text(&s3["accessSecretKey"]));
         let mut command = self.command(tool("curl").expect("curl is installed"));
         command.args(["--silent", "--show-error", "--fail", "--max-time", "30"]);
-        // Some versions do not send it by themselves.
+        // Some versions of curl do not send this header by themselves.
         command.args(["--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD"]);
         command.args(["--aws-sigv4", &format!("aws:amz:{}:s3", text(&s3["region"])), "--user", &user]);
         command.args(args).arg(format!("{}/{bucket}/{key}", text(&s3["endpoint"])));

@@ -73,7 +73,7 @@ fn a_bucket_lives_from_its_claim_to_its_deletion() {
     cluster.delete("bucketaccess/two");
     cluster.wait_gone("secret/two");
     assert!(!cluster.curl(&other, "k", &[]).status.success(), "a key that was revoked opens nothing");
-    assert_eq!(cluster.curl(&info, "k", &[]).ok(), "hello", "another access is not touched");
+    assert_eq!(cluster.curl(&info, "k", &[]).ok(), "hello", "the other access is unchanged");
     cluster.delete("bucketaccess/one");
     cluster.delete("bucketclaim/c");
     cluster.wait_gone(&format!("bucket/{bucket}"));
@@ -81,7 +81,7 @@ fn a_bucket_lives_from_its_claim_to_its_deletion() {
 }
 
 #[test]
-fn claims_made_at_once_all_get_their_buckets() {
+fn simultaneous_claims_all_get_their_buckets() {
     let cluster = need!(Cluster::find("cosi-crowd"));
     classes(&cluster, "Delete");
     let names: Vec<_> = (0..5).map(|number| format!("c{number}")).collect();
@@ -98,7 +98,7 @@ fn claims_made_at_once_all_get_their_buckets() {
 
 /// Both handles of one bucket, and a Bucket object that could destroy what the CSI driver made.
 #[test]
-fn a_volume_is_read_through_s3_and_not_destroyed_by_cosi() {
+fn a_volume_is_readable_through_s3_and_not_deleted_by_cosi() {
     let cluster = need!(Cluster::find("both"));
     classes(&cluster, "Delete");
     let class = json!({
@@ -129,7 +129,7 @@ fn a_volume_is_read_through_s3_and_not_destroyed_by_cosi() {
     claim(&cluster, "c", ("existingBucketName", "amphora-test-static"));
     cluster.wait_for("bucketclaim/c", ".status.bucketReady", "true");
     let mut info = access(&cluster, "one", "c");
-    // The Secret names the Bucket object, which is called otherwise here.
+    // The Secret has the name of the Bucket object, which here differs from the bucket's.
     info["bucketId"] = handle.as_str().into();
     assert_eq!(cluster.curl(&info, "dir/f", &[]).ok(), "from the pod\n");
 

@@ -62,7 +62,7 @@ fn a_volume_lives_from_its_claim_to_its_deletion() {
     claim(&cluster, "clone", &json!({"kind": "PersistentVolumeClaim", "name": "a"}));
     cluster.pod("clone", "clone");
     assert_eq!(cluster.exec("clone", "cat /data/f; echo three >/data/f"), "two", "as the source is now");
-    assert_eq!(cluster.exec("two", "cat /data/f"), "two", "and apart from it");
+    assert_eq!(cluster.exec("two", "cat /data/f"), "two", "the source does not see the clone's change");
 
     cluster.kubectl(&["patch", "pvc", "a", "--patch", r#"{"spec":{"resources":{"requests":{"storage":"128Mi"}}}}"#]);
     cluster.wait_for("pvc/a", ".status.capacity.storage", "128Mi");
@@ -81,8 +81,8 @@ fn a_volume_lives_from_its_claim_to_its_deletion() {
     end(&cluster);
 }
 
-/// A pod with a user namespace of its own shares the volume `a` with the pod `two`: kubelet and its runtime mount the volume
-/// there with its owners mapped.
+/// A pod with its own user namespace shares the volume `a` with the pod `two`: its container runtime mounts the volume
+/// with mapped owners.
 fn in_a_user_namespace(cluster: &Cluster) {
     let features = "jsonpath={.items[*].status.runtimeHandlers[*].features.userNamespaces}";
     if !cluster.kubectl(&["get", "nodes", "--output", features]).contains("true") {
@@ -100,7 +100,7 @@ fn in_a_user_namespace(cluster: &Cluster) {
     assert_eq!(owners, "0:0\n1000:1001\ngiven", "the volume has the owners that the pod sees");
 }
 
-/// Deletes everything and looks whether it is gone.
+/// Deletes every object, and asserts that the buckets and mounts are gone.
 fn end(cluster: &Cluster) {
     cluster.kubectl(&["delete", "pod", "--all", "--timeout=120s"]);
     let volumes = cluster.kubectl(&["get", "pvc", "--output", "jsonpath={.items[*].spec.volumeName}"]);

@@ -59,15 +59,15 @@ impl Lab {
 
     fn begin(&self) -> Result<(), String> {
         self.script("up.sh", &[])?;
-        // The lab covers files in the node's /proc. The kernel lets a user namespace mount a /proc of its own only where a
-        // whole one is seen.
+        // The lab hides files in the node's /proc by mounts. The kernel lets a user namespace mount its own /proc only
+        // where an unobstructed one exists.
         let proc = self.work.join("state/proc").display().to_string();
         self.script(
             "in.sh",
             &["sh", "-c", &format!("mkdir -p {proc}; mountpoint -q {proc} || mount -t proc lab {proc}")],
         )?;
         for path in ["amphora", "cosi"] {
-            // What a test before left; there may be nothing.
+            // Removes leftovers of an earlier test, if there are any.
             let _ = std::fs::remove_dir_all(self.work.join("state").join(path));
         }
         std::fs::create_dir_all(self.work.join("state/cosi")).map_err(|error| error.to_string())?;
@@ -114,7 +114,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // Each of them says in its own log what went wrong, and a test that failed before is to tell its own story.
+        // Errors are ignored here: each process logs its own, and the failure of an earlier test must not be hidden.
         let _ = self.script("svc.sh", &["stop", SIDECAR]);
         let _ = self.script("driver.sh", &["stop"]);
         if self.began {

@@ -10,7 +10,7 @@ mod lab;
 
 use tests::amount::is_full;
 
-/// That these tests are asked for.
+/// Whether these tests were requested.
 fn asked_for() -> Result<(), String> {
     match is_full() {
         true => Ok(()),

@@ -8,8 +8,8 @@ use tests::prelude::*;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::crowd::{Method, Stage, say, status};
-use super::process::{files_are_given_back, held, open_files};
+use super::many_clients::{Method, ServerUnderTest, print_measurement, status};
+use super::process::{open_files, process_use, wait_for_closed_files};
 
 const BUSY: usize = 500;
 const BYTES: usize = 4096;
@@ -34,16 +34,16 @@ async fn ask(mut stream: TcpStream, head: Arc<str>, going: Arc<AtomicBool>, all:
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_hundred_busy_connections_have_equal_shares() {
     need!(open_files(4_000));
-    let stage = Stage::new(&[]).await;
-    stage.put("small", BYTES).await;
-    let base = held(&stage.server);
-    let head: Arc<str> = stage.head(Method::Get, "small", 0).await.into();
+    let under_test = ServerUnderTest::new(&[]).await;
+    under_test.put("small", BYTES).await;
+    let base = process_use(&under_test.server);
+    let head: Arc<str> = under_test.head(Method::Get, "small", 0).await.into();
     let (going, all) = (Arc::new(AtomicBool::new(true)), Arc::new(AtomicUsize::new(0)));
-    let crowd = stage.crowd(BUSY, "").await;
+    let clients = under_test.connect_many(BUSY, "").await;
     let begin = Instant::now();
-    let asking = crowd.into_iter().map(|stream| tokio::spawn(ask(stream, head.clone(), going.clone(), all.clone())));
+    let asking = clients.into_iter().map(|stream| tokio::spawn(ask(stream, head.clone(), going.clone(), all.clone())));
     let asking: Vec<_> = asking.collect();
-    let beside = stage.measure(Duration::from_secs(amount(6, 30))).await;
+    let beside = under_test.measure(Duration::from_secs(amount(6, 30))).await;
     while all.load(Ordering::Relaxed) < ENOUGH * BUSY && begin.elapsed() < LIMIT {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -56,15 +56,16 @@ async fn five_hundred_busy_connections_have_equal_shares() {
     answered.sort_unstable();
     let (least, usual, most) = (answered[0], answered[BUSY / 2], answered[BUSY - 1]);
     let all: usize = answered.iter().sum();
-    let loaded = held(&stage.server);
-    say(&format!(
-        "{BUSY} connections had {all} answers in {took:?}: {least} to {most}, usually {usual}; beside them {beside}"
+    let loaded = process_use(&under_test.server);
+    print_measurement(&format!(
+        "{BUSY} connections got {all} answers in {took:?}: {least} to {most} each, median {usual}; one more \
+         connection: {beside}"
     ));
     assert!(usual >= 4 && least * 4 >= usual && most <= usual * 4, "{least} to {most} answers, usually {usual}");
-    // Who comes with one more connection is served in turn: a write and a read take some turns, not all the time there is.
+    // One more connection is served in turn: its write and its read wait for a few rounds of the others, not for all.
     let turn = took / u32::try_from(usual).expect("few");
     assert!(beside.median() <= turn * 8 + Duration::from_millis(100), "a turn takes {turn:?}; beside them {beside}");
     let grown = loaded.memory.saturating_sub(base.memory);
     assert!(grown <= 256 << 20, "{grown} bytes more");
-    files_are_given_back(&stage.server, base, Duration::from_secs(20));
+    wait_for_closed_files(&under_test.server, base, Duration::from_secs(20));
 }

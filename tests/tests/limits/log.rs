@@ -6,14 +6,14 @@ use tests::prelude::*;
 
 use crate::support::access::root_client;
 
-/// What makes the log long, and how often it is asked for: together more than a pipe holds.
+/// The length of the key in each line of the log. With [`REQUESTS`] lines the log is longer than a pipe's buffer.
 const KEY_BYTES: usize = 1_000;
 const REQUESTS: usize = 150;
 const LIMIT: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn a_log_that_nobody_reads_stops_no_server() {
-    // Its stderr is a pipe, and who holds the other end sleeps.
+async fn an_unread_log_does_not_block_the_server() {
+    // The server's stderr is a pipe whose reader sleeps.
     let reader = "exec \"$@\" 2> >(exec sleep 30)";
     let server = Options::default().under(["bash", "-c", reader, "bash"]).start();
     let client = root_client(&server);
@@ -25,5 +25,5 @@ async fn a_log_that_nobody_reads_stops_no_server() {
             assert!(absent.is_err_and(|error| error.raw_response().is_some_and(|raw| raw.status().as_u16() == 404)));
         }
     };
-    tokio::time::timeout(LIMIT, ask).await.expect("it goes on without its reader");
+    tokio::time::timeout(LIMIT, ask).await.expect("the server continues without the reader of its log");
 }

@@ -6,19 +6,19 @@ use tests::prelude::*;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 
-use super::crowd::{BUCKET, Method, Stage, say, status};
-use super::process::{files_are_given_back, held, open_files};
+use super::many_clients::{BUCKET, Method, ServerUnderTest, print_measurement, status};
+use super::process::{open_files, process_use, wait_for_closed_files};
 
-/// Memory for uploads and for downloads, of which each takes 1 MiB.
-const PLACES: usize = 16;
-const CROWD: usize = 120;
+/// How many uploads, and how many downloads, fit the memory limit of 16 MiB: each takes 1 MiB.
+const ADMITTED: usize = 16;
+const CLIENTS: usize = 120;
 const LENGTH: usize = 8 << 20;
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// The number of answers with each status so far.
-async fn told(crowd: Vec<TcpStream>, places: usize) -> (Vec<TcpStream>, usize) {
-    let asked = crowd.into_iter().map(|mut stream| async move {
-        // Those who have a place are not answered: their bodies are not whole.
+async fn count_refused(clients: Vec<TcpStream>, admitted: usize) -> (Vec<TcpStream>, usize) {
+    let asked = clients.into_iter().map(|mut stream| async move {
+        // An admitted upload has no answer yet, since its body is incomplete.
         let status = tokio::time::timeout(LIMIT, status(&mut stream)).await.ok();
         (stream, status)
     });
@@ -26,65 +26,66 @@ async fn told(crowd: Vec<TcpStream>, places: usize) -> (Vec<TcpStream>, usize) {
     let refused = answers.iter().filter(|(_, status)| *status == Some(503)).count();
     let others: Vec<_> = answers.iter().filter_map(|(_, status)| status.filter(|status| *status != 503)).collect();
     assert!(others.iter().all(|status| *status == 200), "{others:?}");
-    assert_eq!(CROWD - refused, places, "as many have a place as there are");
+    assert_eq!(CLIENTS - refused, admitted, "as many requests are admitted as fit the memory");
     (answers.into_iter().filter(|(_, status)| *status != Some(503)).map(|(stream, _)| stream).collect(), refused)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn bodies_beyond_the_memory_are_told_to_slow_down() {
+async fn bodies_beyond_the_memory_limit_get_slow_down() {
     need!(open_files(4_000));
-    let stage = Stage::new(&["--s3-body-memory", "16Mi", "--s3-answer-memory", "16Mi"]).await;
-    stage.put("large", 32 << 20).await;
-    let base = held(&stage.server);
-    let mut uploads = stage.crowd(CROWD, &stage.head(Method::Put, "new", LENGTH).await).await;
+    let under_test = ServerUnderTest::new(&["--s3-body-memory", "16Mi", "--s3-answer-memory", "16Mi"]).await;
+    under_test.put("large", 32 << 20).await;
+    let base = process_use(&under_test.server);
+    let mut uploads = under_test.connect_many(CLIENTS, &under_test.head(Method::Put, "new", LENGTH).await).await;
     for stream in &mut uploads {
         stream.write_all(&vec![7; LENGTH / 32]).await.expect("sent");
     }
-    let downloads = stage.crowd(CROWD, &stage.head(Method::Get, "large", 0).await).await;
-    let small = stage.measure(Duration::from_secs(2)).await;
-    let ((mut uploads, late), (downloads, later)) = tokio::join!(told(uploads, PLACES), told(downloads, PLACES));
-    let grown = held(&stage.server).memory.saturating_sub(base.memory);
-    say(&format!(
-        "{late} uploads and {later} downloads of {CROWD} each were told to slow down; {grown} bytes more; {small}"
+    let downloads = under_test.connect_many(CLIENTS, &under_test.head(Method::Get, "large", 0).await).await;
+    let small = under_test.measure(Duration::from_secs(2)).await;
+    let ((mut uploads, late), (downloads, later)) =
+        tokio::join!(count_refused(uploads, ADMITTED), count_refused(downloads, ADMITTED));
+    let grown = process_use(&under_test.server).memory.saturating_sub(base.memory);
+    print_measurement(&format!(
+        "{late} uploads and {later} downloads of {CLIENTS} each got SlowDown; {grown} bytes more; {small}"
     ));
     assert!(grown <= 160 << 20, "{grown} bytes more");
-    // The places are theirs until they are done.
+    // Admitted requests keep their memory until they end.
     for stream in &mut uploads {
         stream.write_all(&vec![7; LENGTH - LENGTH / 32]).await.expect("sent");
         assert_eq!(status(stream).await, 200);
     }
     drop((uploads, downloads));
     let large = vec![8; LENGTH];
-    stage.client.put_object().bucket(BUCKET).key("new").body(large.into()).send().await.expect("room again");
-    let got = stage.client.get_object().bucket(BUCKET).key("large").send().await.expect("room again");
+    under_test.client.put_object().bucket(BUCKET).key("new").body(large.into()).send().await.expect("room again");
+    let got = under_test.client.get_object().bucket(BUCKET).key("large").send().await.expect("room again");
     assert_eq!(got.body.collect().await.expect("its content").into_bytes().len(), 32 << 20);
-    files_are_given_back(&stage.server, base, Duration::from_secs(20));
+    wait_for_closed_files(&under_test.server, base, Duration::from_secs(20));
 }
 
 /// The status of one more request.
-async fn one_more(stage: &Stage) -> u16 {
-    let mut one = stage.crowd(1, &stage.head(Method::Get, "new", 0).await).await;
+async fn one_more(under_test: &ServerUnderTest) -> u16 {
+    let mut one = under_test.connect_many(1, &under_test.head(Method::Get, "new", 0).await).await;
     status(&mut one[0]).await
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_beyond_the_limit_are_told_to_slow_down() {
-    let stage = Stage::new(&["--s3-max-requests", "4"]).await;
-    let head = stage.head(Method::Put, "new", 1000).await;
-    let mut held = stage.crowd(4, &head.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n")).await;
-    for stream in &mut held {
-        assert_eq!(status(stream).await, 100, "it has its place");
+async fn requests_beyond_the_limit_get_slow_down() {
+    let under_test = ServerUnderTest::new(&["--s3-max-requests", "4"]).await;
+    let head = under_test.head(Method::Put, "new", 1000).await;
+    let mut admitted = under_test.connect_many(4, &head.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n")).await;
+    for stream in &mut admitted {
+        assert_eq!(status(stream).await, 100, "the request is admitted");
     }
-    let mut more = stage.crowd(10, &stage.head(Method::Get, "new", 0).await).await;
+    let mut more = under_test.connect_many(10, &under_test.head(Method::Get, "new", 0).await).await;
     for stream in &mut more {
         assert_eq!(status(stream).await, 503);
     }
-    drop((held, more));
-    let places_are_free = async {
-        while one_more(&stage).await == 503 {
+    drop((admitted, more));
+    let requests_are_free = async {
+        while one_more(&under_test).await == 503 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(LIMIT, places_are_free).await.expect("who hung up has no place");
-    stage.put("new", 1000).await;
+    tokio::time::timeout(LIMIT, requests_are_free).await.expect("a closed connection frees its request");
+    under_test.put("new", 1000).await;
 }

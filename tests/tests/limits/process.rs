@@ -15,7 +15,7 @@ pub struct ProcessUse {
 }
 
 /// The present resources of the server.
-pub fn held(server: &Server) -> ProcessUse {
+pub fn process_use(server: &Server) -> ProcessUse {
     let pid = server.pid().expect("a running server");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("its status");
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
@@ -27,13 +27,13 @@ pub fn held(server: &Server) -> ProcessUse {
 
 /// Waits until the server has no more open files than `base` had, except a few of its own.
 #[track_caller]
-pub fn files_are_given_back(server: &Server, base: ProcessUse, limit: Duration) {
+pub fn wait_for_closed_files(server: &Server, base: ProcessUse, limit: Duration) {
     let room = base.files + 24;
-    let back = wait_until(limit, || (held(server).files <= room).then_some(()));
-    assert!(back.is_some(), "{} files are open, {} were before", held(server).files, base.files);
+    let back = wait_until(limit, || (process_use(server).files <= room).then_some(()));
+    assert!(back.is_some(), "{} files are open, {} were before", process_use(server).files, base.files);
 }
 
-/// Lets this process have so many files open; the server inherits it.
+/// Raises the limit of open files of this process to `count`; the server inherits it.
 ///
 /// # Errors
 /// The system does not allow it.

@@ -14,7 +14,7 @@ use crate::support::access::root_client;
 
 const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-/// Asks for a URL that is signed, with further headers.
+/// Requests a presigned URL, with further headers.
 fn ask(server: &Server, url: &str, headers: &str) -> TcpStream {
     let (_, path) = url.split_once("://").and_then(|(_, rest)| rest.split_once('/')).expect("a path");
     let address = server.ready().address("s3");
@@ -24,7 +24,7 @@ fn ask(server: &Server, url: &str, headers: &str) -> TcpStream {
 }
 
 #[tokio::test]
-async fn a_line_tells_the_error_the_key_the_program_the_version_and_the_trace_as_plain_strings() {
+async fn a_line_has_error_key_user_agent_version_and_trace_as_plain_strings() {
     let server = server(&[]);
     let client = root_client(&server);
     client.create_bucket().bucket("logged").send().await.expect("made");
@@ -66,7 +66,7 @@ async fn a_line_tells_the_error_the_key_the_program_the_version_and_the_trace_as
 }
 
 #[tokio::test]
-async fn a_download_that_was_cut_is_logged_with_the_bytes_that_left_and_why() {
+async fn a_download_that_was_cut_is_logged_with_its_sent_bytes_and_reason() {
     const LARGE: usize = 48 << 20;
     let server = server(&["--s3-download-stall", "2s"]);
     let client = root_client(&server);

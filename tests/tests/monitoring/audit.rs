@@ -16,12 +16,12 @@ use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 
 use super::{line, lines, server};
-use crate::doors::as_nobody;
+use crate::access_control::as_nobody;
 use crate::support::access::root_client;
 use crate::support::cli::{cli, json, refusal};
 use crate::support::*;
 
-/// Calls a method with an empty request; its status, and the id of its line.
+/// Calls a method with an empty request; returns its status and the request id of its audit line.
 async fn call(channel: &Channel, call: &Call) -> (Code, String) {
     let mut grpc = Grpc::new(channel.clone());
     grpc.ready().await.expect("ready");
@@ -53,7 +53,7 @@ async fn call(channel: &Channel, call: &Call) -> (Code, String) {
     }
 }
 
-/// A code as the trail writes it, out of its name in Rust.
+/// The status code as the audit trail writes it, from its name in Rust.
 fn written(code: Code) -> String {
     let name = format!("{code:?}");
     if code == Code::Ok {
@@ -70,17 +70,17 @@ fn written(code: Code) -> String {
 }
 
 #[tokio::test]
-async fn every_method_that_may_change_something_leaves_a_line_and_no_other_does() {
+async fn every_method_that_can_change_something_writes_a_line_and_no_other_does() {
     let server = server(&["--log-level", "warn"]);
     let mut channels = HashMap::new();
     for (interface, socket) in [(Interface::Admin, "admin"), (Interface::Csi, "csi"), (Interface::Cosi, "cosi")] {
         channels.insert(interface, grpc::channel(&server.ready().socket(socket)).await);
     }
     let mut expected = Vec::new();
-    // An upgrade would have the server begin anew; watching a mount does not end.
+    // Left out: Upgrade would replace the server, and WatchMount does not end.
     for method in calls::all().filter(|call| !matches!(call.name(), "Upgrade" | "WatchMount")) {
         let (code, id) = call(&channels[&method.interface()], method).await;
-        assert!(!id.is_empty(), "{}: its answer names no line", method.path());
+        assert!(!id.is_empty(), "{}: its answer has no request id", method.path());
         if method.changes() {
             expected.push((id, method, code));
         }
@@ -95,7 +95,7 @@ async fn every_method_that_may_change_something_leaves_a_line_and_no_other_does(
             "{line}"
         );
         assert_eq!(line["outcome"] == "ok", *code == Code::Ok, "{line}");
-        // A method that nobody serves is refused without words.
+        // Tonic refuses an unknown method without a message.
         let explained = !matches!(code, Code::Ok | Code::Unimplemented);
         assert!(line["reason"].is_string() || !explained, "{line}");
         let (uid, pid) = (rustix::process::geteuid().as_raw(), std::process::id());
@@ -122,7 +122,7 @@ async fn a_line_says_what_was_done_on_what_and_why_it_was_refused() {
         secrets: HashMap::from([("password".to_owned(), "hunter2".to_owned())]),
         ..Default::default()
     };
-    csi.create_volume(request).await.expect_err("it has no capabilities");
+    csi.create_volume(request).await.expect_err("a request without capabilities is refused");
     root_client(&server).create_bucket().bucket("made").send().await.expect("made");
 
     let on = |call: &str, outcome: &str| {
@@ -143,7 +143,7 @@ async fn a_line_says_what_was_done_on_what_and_why_it_was_refused() {
     assert_eq!((&settings["on"], &settings["account"]), (&"bucket=made".into(), &"root".into()), "{settings}");
     assert_eq!(settings["key_id"].as_str(), Some(server.credentials().access_key_id.as_str()));
 
-    // The same in the file, which only its owner may read; and no secret in either.
+    // The file of the audit trail has the same lines, only its owner may read it, and neither contains a secret.
     let file = server.home().path().join("trail.json");
     assert_eq!(std::fs::metadata(&file).expect("there").permissions().mode() & 0o777, 0o600);
     let text = std::fs::read_to_string(&file).expect("read");
@@ -152,11 +152,11 @@ async fn a_line_says_what_was_done_on_what_and_why_it_was_refused() {
         assert!(!place.contains(secret) && !place.contains("hunter2"), "{place}");
     }
     assert_eq!(lines(&text, "audit").len(), lines(&server.log(), "audit").len());
-    assert_eq!(text.lines().count(), lines(&text, "audit").len(), "and nothing else");
+    assert_eq!(text.lines().count(), lines(&text, "audit").len(), "the file has audit lines only");
 }
 
 #[test]
-fn a_stranger_at_a_socket_leaves_a_line() {
+fn a_refused_user_of_a_socket_writes_a_line() {
     need!(root_and_fuse());
     let server = server(&[]);
     let home = server.home();

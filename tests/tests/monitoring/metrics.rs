@@ -14,7 +14,8 @@ use crate::support::access::root_client;
 use crate::support::cli::{cli, json};
 use crate::support::*;
 
-/// A value may be some seconds old, and a request is counted once its answer left.
+/// The time limit for a value to be current: values may be some seconds old, and a request counts once its answer is
+/// sent.
 const FRESH: Duration = Duration::from_secs(20);
 
 /// A family of series.
@@ -40,14 +41,14 @@ pub fn served(text: &str) -> BTreeMap<String, Family> {
     families
 }
 
-/// The family that a series is of: a histogram has three sorts.
+/// The family of a series: a histogram has series with three suffixes.
 pub fn family_of(series: &str, known: impl Fn(&str) -> bool) -> Option<String> {
     let names =
         std::iter::once(series).chain(["_bucket", "_sum", "_count"].iter().filter_map(|end| series.strip_suffix(end)));
     names.into_iter().find(|name| known(name)).map(str::to_owned)
 }
 
-/// The names of labels in `{a="b",c="d"}`, but those that tell buckets of a histogram apart.
+/// The names of labels in `{a="b",c="d"}`, without `le`, the label of a histogram's buckets.
 fn labels(text: &str) -> Vec<String> {
     let Some(inner) = text.strip_prefix('{').and_then(|rest| rest.split_once('}')) else { return Vec::new() };
     let names = inner.0.split("\",").filter_map(|pair| pair.split_once('=')).map(|(name, _)| name.trim().to_owned());
@@ -69,14 +70,14 @@ pub fn documented() -> BTreeMap<String, Family> {
     families
 }
 
-/// A server that counted something of each sort, as far as this machine can.
+/// A server with a value in each family of series, as far as this machine permits.
 pub async fn busy(openssl: &Path) -> Server {
     let server = Options::default().tls().holder().start();
     json(&server, &["bucket", "create", "busy", "--quota", "10Mi"]);
     json(&server, &["backup", "busy", server.home().path().join("backup").to_str().expect("ours")]);
     let mut node = NodeClient::new(grpc::channel(&server.ready().socket("csi")).await);
     node.node_get_info(NodeGetInfoRequest {}).await.expect("answered");
-    // Not signed, and so refused: also a request that is counted. The client trusts whatever certificate there is.
+    // An unsigned request is refused, and counts as well. The client does not verify the certificate.
     let mut client = Command::new(openssl);
     client.args(["s_client", "-quiet", "-connect", &server.ready().address("s3").to_string()]);
     let mut client = client.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
@@ -95,7 +96,7 @@ pub async fn busy(openssl: &Path) -> Server {
 }
 
 #[tokio::test]
-async fn each_metric_that_is_served_is_documented_and_each_documented_one_is_served() {
+async fn served_metrics_and_documented_metrics_are_the_same() {
     let server = busy(&need!(required("openssl"))).await;
     let (head, text) = scrape(&server, "text/plain");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
@@ -117,7 +118,7 @@ async fn each_metric_that_is_served_is_documented_and_each_documented_one_is_ser
 }
 
 #[tokio::test]
-async fn promtool_finds_nothing_wrong_with_the_metrics() {
+async fn promtool_accepts_the_metrics() {
     let promtool = need!(required("promtool"));
     let server = busy(&need!(required("openssl"))).await;
     let (_, text) = scrape(&server, "*/*");
@@ -136,7 +137,7 @@ fn value(text: &str, series: &str) -> Option<f64> {
 }
 
 #[tokio::test]
-async fn a_bucket_s_metrics_say_what_it_holds_and_what_was_asked_of_it() {
+async fn metrics_of_a_bucket_have_its_content_and_its_requests() {
     let server = Server::start();
     json(&server, &["bucket", "create", "counted", "--quota", "10Mi"]);
     let at = |series: &str| value(&scrape(&server, "*/*").1, series);

@@ -98,7 +98,7 @@ fn rules() -> Vec<String> {
 }
 
 #[test]
-fn rules_and_dashboard_name_what_is_served_with_its_labels() {
+fn rules_and_dashboard_name_existing_metrics_and_labels() {
     let rules = rules();
     assert_eq!(rules.len(), text("alerts.yml").matches("- alert: ").count());
     let dashboard: Value = serde_json::from_str(&text("dashboard.json")).expect("JSON");
@@ -133,7 +133,7 @@ fn the_dashboard_can_be_imported() {
 }
 
 #[test]
-fn promtool_takes_the_rules_and_their_tests_pass() {
+fn promtool_accepts_the_rules_and_their_tests_pass() {
     let promtool = need!(required("promtool"));
     for (arguments, name) in [(["check", "rules"], "alerts.yml"), (["test", "rules"], "alerts_test.yml")] {
         let outcome = run(Command::new(&promtool).args(arguments).arg(file(name)), LIMIT).expect("it ends");
@@ -142,7 +142,7 @@ fn promtool_takes_the_rules_and_their_tests_pass() {
 }
 
 #[test]
-fn promtool_takes_each_expression_of_the_dashboard() {
+fn promtool_accepts_each_expression_of_the_dashboard() {
     let promtool = need!(required("promtool"));
     let dashboard: Value = serde_json::from_str(&text("dashboard.json")).expect("JSON");
     let panels = dashboard["panels"].as_array().expect("panels");
@@ -166,7 +166,7 @@ fn promtool_takes_each_expression_of_the_dashboard() {
 }
 
 #[test]
-fn a_metric_that_is_not_served_and_a_label_that_it_lacks_are_found() {
+fn an_unknown_metric_and_an_unknown_label_are_found() {
     assert!(faults("rate(amphora_s3_requests_total{status=~\"5..\",instance=\"a\"}[5m])").is_empty());
     assert_eq!(faults("amphora_nothing > 0"), ["amphora_nothing is not served"]);
     assert_eq!(faults("amphora_mounts{bucket=\"b\"}"), ["amphora_mounts has no label bucket"]);

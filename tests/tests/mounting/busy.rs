@@ -27,7 +27,7 @@ impl Drop for Inside {
 }
 
 #[test]
-fn a_busy_mount_is_refused_with_who_uses_it_and_detached_lazily() {
+fn unmounting_a_busy_mount_names_its_users_or_detaches_lazily() {
     need!(root_and_fuse());
     let (server, dir) = served();
     mount(&server, &dir, &[]);
@@ -35,10 +35,10 @@ fn a_busy_mount_is_refused_with_who_uses_it_and_detached_lazily() {
     let refused = refusal(&server, &["umount", text(&dir)], 1);
     let named = format!("{} (sleep)", program.0.id());
     assert!(refused.contains(&named) && refused.contains("--lazy"), "{refused}");
-    assert!(is_mounted(&dir) && is_told(&server, "mounts", &dir));
+    assert!(is_mounted(&dir) && is_reported(&server, "mounts", &dir));
     std::fs::write(dir.join("f"), "it is as it was").expect("written");
     json(&server, &["umount", "--lazy", text(&dir)]);
-    assert!(!is_mounted(&dir) && !is_told(&server, "mounts", &dir));
+    assert!(!is_mounted(&dir) && !is_reported(&server, "mounts", &dir));
     drop(program);
     mount(&server, &dir, &[]);
     json(&server, &["umount", text(&dir)]);
@@ -56,33 +56,33 @@ fn a_directory_is_free_as_soon_as_it_is_unmounted() {
     }
     mount(&server, &dir, &[]);
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"59");
-    assert_eq!(told(&server, "mounts").len(), 1);
+    assert_eq!(reported(&server, "mounts").len(), 1);
 }
 
 #[test]
-fn a_directory_is_free_though_programs_are_in_what_was_detached_there() {
+fn a_directory_is_free_while_programs_use_a_detached_mount() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);
     let mut file = OpenOptions::new().create_new(true).read(true).write(true).open(dir.join("f")).expect("made");
     unmount(&dir, UnmountFlags::DETACH).expect("detached");
-    assert!(told(&server, "mounts").is_empty());
+    assert!(reported(&server, "mounts").is_empty());
     refusal(&server, &["umount", text(&dir)], 1);
     mount(&server, &dir, &["-o", "ro"]);
-    file.write_all(b"late").expect("it is still served");
+    file.write_all(b"late").expect("the detached mount is still served");
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"late");
-    // What was detached outlives the server as well, and leaves its successor alone.
+    // A detached mount outlives the server as well, and does not disturb the next server.
     server.kill9();
     server.restart();
-    file.write_all(b"r").expect("it is still served");
+    file.write_all(b"r").expect("the detached mount is still served");
     drop(file);
     assert_eq!(look(&["cat", text(&dir.join("f"))]).as_deref(), Ok("later"));
-    assert_eq!(told(&server, "mounts").len(), 1);
+    assert_eq!(reported(&server, "mounts").len(), 1);
     json(&server, &["umount", text(&dir)]);
 }
 
 #[test]
-fn a_server_that_ends_says_what_stays_mounted_and_how_to_end_it() {
+fn a_server_that_ends_lists_its_remaining_mounts_with_advice() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);
@@ -94,7 +94,7 @@ fn a_server_that_ends_says_what_stays_mounted_and_how_to_end_it() {
     assert!(line.contains(text(&dir)), "{line}");
     let command = line.split("to end the mount: amphora ").nth(1).unwrap_or_else(|| panic!("{line}"));
     let words: Vec<_> = command.split_whitespace().collect();
-    // No server is there to ask.
+    // No server runs.
     let refused = refusal(&server, &words, 1);
     assert!(refused.contains(&format!("{} (sleep)", program.0.id())), "{refused}");
     assert!(is_mounted(&dir));
@@ -103,13 +103,13 @@ fn a_server_that_ends_says_what_stays_mounted_and_how_to_end_it() {
     assert!(!is_mounted(&dir));
     refusal(&server, &words, 1);
     server.restart();
-    assert!(told(&server, "mounts").is_empty() && told(&server, "lostMounts").is_empty());
+    assert!(reported(&server, "mounts").is_empty() && reported(&server, "lostMounts").is_empty());
     mount(&server, &dir, &[]);
     assert_eq!(std::fs::read(dir.join("f")).expect("read"), b"kept");
 }
 
 #[test]
-fn without_a_server_a_busy_mount_is_ended_lazily() {
+fn without_a_server_a_busy_mount_is_detached_lazily() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);
@@ -119,11 +119,11 @@ fn without_a_server_a_busy_mount_is_ended_lazily() {
     refusal(&server, &["umount", text(&dir)], 1);
     json(&server, &["umount", "--lazy", text(&dir)]);
     assert!(!is_mounted(&dir));
-    assert!(file.read_to_end(&mut Vec::new()).is_err(), "who is inside gets an error");
+    assert!(file.read_to_end(&mut Vec::new()).is_err(), "a program inside gets an error");
 }
 
 #[test]
-fn mounts_end_with_a_server_that_is_to_unmount_at_its_exit() {
+fn unmount_at_exit_ends_mounts_with_the_server() {
     need!(root_and_fuse());
     let mut server = Options::default().holder().env("AMPHORA_UNMOUNT_AT_EXIT", "true").start();
     make_bucket(&server, BUCKET, &[]);
@@ -135,7 +135,7 @@ fn mounts_end_with_a_server_that_is_to_unmount_at_its_exit() {
     assert!(!is_mounted(&idle) && !is_mounted(&busy), "{}", server.log());
     assert!(!server.log().contains("stays mounted at"), "{}", server.log());
     let inside = format!("/proc/{}/cwd/f", program.0.id());
-    assert!(look(&["cat", &inside]).is_err(), "who is inside gets an error, and does not wait");
+    assert!(look(&["cat", &inside]).is_err(), "a program inside gets an error, and does not wait");
     server.restart();
-    assert!(told(&server, "mounts").is_empty() && told(&server, "lostMounts").is_empty());
+    assert!(reported(&server, "mounts").is_empty() && reported(&server, "lostMounts").is_empty());
 }

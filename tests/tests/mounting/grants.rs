@@ -9,7 +9,7 @@ fn restart_after_kill(server: &mut Server) {
 }
 
 #[test]
-fn a_mount_whose_grant_was_taken_back_answers_eacces_also_after_a_restart() {
+fn a_mount_with_a_revoked_grant_answers_eacces_also_after_a_restart() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     let (file, key) = alice(&server, "rw");
@@ -26,12 +26,12 @@ fn a_mount_whose_grant_was_taken_back_answers_eacces_also_after_a_restart() {
     for what in [&["cat", text(&inside)][..], &["ls", text(&dir)], &["touch", text(&inside)], &["df", text(&dir)]] {
         denied(what);
     }
-    assert!(is_told(&server, "mounts", &dir) && told(&server, "unservedMounts").is_empty());
-    // As with a server that goes on, the mount lives as its grant does.
+    assert!(is_reported(&server, "mounts", &dir) && reported(&server, "unservedMounts").is_empty());
+    // As with an uninterrupted server, the mount has the rights of its grant.
     json(&server, &["grant", "add", BUCKET, "--account", "alice", "--mode", "rw"]);
     assert_eq!(look(&["cat", text(&inside)]).as_deref(), Ok("content"));
-    look(&["touch", text(&inside)]).expect("it may be written again");
-    // The key is not asked again; the account is.
+    look(&["touch", text(&inside)]).expect("the mount can be written again");
+    // After a restart the account's grant is checked again, not the key.
     json(&server, &["key", "delete", &key.access_key_id]);
     restart_after_kill(&mut server);
     assert_eq!(look(&["cat", text(&inside)]).as_deref(), Ok("content"));
@@ -58,7 +58,7 @@ fn with_record(server: &mut Server, change: impl Fn(&mut Vec<u8>)) {
 }
 
 #[test]
-fn a_mount_that_cannot_be_taken_over_answers_eio_and_is_told() {
+fn a_mount_that_cannot_be_taken_over_answers_eio_and_is_reported() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);
@@ -66,25 +66,25 @@ fn a_mount_that_cannot_be_taken_over_answers_eio_and_is_told() {
     // As a later version writes records.
     with_record(&mut server, |record| record[0] = 9);
     for what in [&["cat", text(&dir.join("f"))][..], &["ls", text(&dir)], &["touch", text(&dir.join("g"))]] {
-        let error = look(what).expect_err("nobody serves it");
+        let error = look(what).expect_err("no server serves it");
         assert!(error.contains("Input/output error"), "{what:?}: {error}");
     }
-    let unserved = told(&server, "unservedMounts");
+    let unserved = reported(&server, "unservedMounts");
     assert!(unserved.len() == 1 && unserved[0]["dir"] == text(&dir), "{unserved:?}");
     // The version that wrote it is started again.
     with_record(&mut server, |record| record[0] = 1);
     assert_eq!(look(&["cat", text(&dir.join("f"))]).as_deref(), Ok("content"));
-    assert!(told(&server, "unservedMounts").is_empty());
+    assert!(reported(&server, "unservedMounts").is_empty());
     with_record(&mut server, |record| record[0] = 9);
     json(&server, &["umount", text(&dir)]);
-    assert!(!is_mounted(&dir) && told(&server, "unservedMounts").is_empty());
+    assert!(!is_mounted(&dir) && reported(&server, "unservedMounts").is_empty());
     mount(&server, &dir, &[]);
     assert_eq!(look(&["cat", text(&dir.join("f"))]).as_deref(), Ok("content"));
     json(&server, &["umount", text(&dir)]);
 }
 
 #[test]
-fn a_mount_that_the_store_does_not_know_ends_and_is_told() {
+fn a_mount_without_a_matching_session_ends_and_is_reported() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     make_bucket(&server, "fakes", &[]);
@@ -97,15 +97,15 @@ fn a_mount_that_the_store_does_not_know_ends_and_is_told() {
     };
     with_record(&mut server, renamed);
     assert!(look(&["cat", text(&dir.join("f"))]).is_err() && !is_mounted(&dir));
-    let lost = told(&server, "lostMounts");
+    let lost = reported(&server, "lostMounts");
     assert!(lost.len() == 1 && lost[0]["dir"] == text(&dir) && lost[0]["command"].is_string(), "{lost:?}");
     json(&server, &["umount", text(&dir)]);
-    assert!(told(&server, "lostMounts").is_empty());
+    assert!(reported(&server, "lostMounts").is_empty());
     refusal(&server, &["umount", text(&dir)], 1);
 }
 
 #[test]
-fn a_server_without_a_holder_ends_what_one_keeps() {
+fn a_server_without_a_holder_ends_mounts_that_one_keeps() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &[]);

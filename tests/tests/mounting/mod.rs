@@ -4,7 +4,7 @@
 
 mod busy;
 mod grants;
-mod kept;
+mod keep_option;
 mod remount;
 mod swapped;
 
@@ -56,12 +56,12 @@ fn look(words: &[&str]) -> Result<String, String> {
 }
 
 /// The entries that `status` lists under a name.
-fn told(server: &Server, name: &str) -> Vec<Value> {
+fn reported(server: &Server, name: &str) -> Vec<Value> {
     json(server, &["status"])[name].as_array().unwrap_or_else(|| panic!("no {name}")).clone()
 }
 
-fn is_told(server: &Server, name: &str, dir: &Path) -> bool {
-    told(server, name).iter().any(|mount| mount["dir"] == text(dir))
+fn is_reported(server: &Server, name: &str, dir: &Path) -> bool {
+    reported(server, name).iter().any(|mount| mount["dir"] == text(dir))
 }
 
 fn is_mounted(dir: &Path) -> bool {

@@ -20,13 +20,13 @@ fn remount_past_the_server(dir: &Path, how: &str) -> Result<String, String> {
 fn takes_writes(server: &Server, dir: &Path, expected: bool) {
     let written = std::fs::write(dir.join("f"), "x").map_err(|error| error.kind());
     assert_eq!(written, if expected { Ok(()) } else { Err(ErrorKind::ReadOnlyFilesystem) });
-    let shown = told(server, "mounts");
+    let shown = reported(server, "mounts");
     let shown = shown.iter().find(|mount| mount["dir"] == text(dir)).expect("it is listed");
     assert_eq!(shown["readOnly"], !expected, "{shown}");
 }
 
 #[test]
-fn a_remount_is_kept_by_kernel_and_server_over_a_restart() {
+fn a_remount_survives_a_restart_in_kernel_and_server() {
     need!(root_and_fuse());
     let (mut server, dir) = served();
     mount(&server, &dir, &["-o", "noexec"]);

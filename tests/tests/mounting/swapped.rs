@@ -9,18 +9,18 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::*;
 use crate::support::cli::cli as outcome;
 
-/// What a user may do in their own folder while the administrator mounts there. It fails while something is mounted on
-/// the directory.
+/// Swaps the directory with a symbolic link, as a user may in their own folder while the administrator mounts there. It
+/// fails while the directory is a mount point.
 fn swap(dir: &Path, link: &Path, going: &AtomicBool) {
     let begin = Instant::now();
-    // Also after a panic of who mounts.
+    // The swapping ends also after a panic of the mounting thread.
     while going.load(Ordering::Relaxed) && begin.elapsed() < limit(120) {
         let _ = renameat_with(CWD, dir, CWD, link, RenameFlags::EXCHANGE);
     }
 }
 
 #[test]
-fn a_directory_that_is_swapped_against_a_link_never_has_another_covered() {
+fn a_directory_replaced_by_a_link_redirects_no_mount() {
     need!(root_and_fuse());
     let (server, theirs) = served();
     let (dir, victim) = (theirs.join("m"), folder(&server, "victim"));
@@ -33,7 +33,7 @@ fn a_directory_that_is_swapped_against_a_link_never_has_another_covered() {
         threads.spawn(|| swap(&dir, &link, &going));
         let mounted = (0..amount(60, 600)).filter(|_| {
             let made = outcome(&server, &["mount", BUCKET, text(&dir)]).status.success();
-            assert!(!is_mounted(&victim) && victim.join("mine").exists(), "another directory is covered");
+            assert!(!is_mounted(&victim) && victim.join("mine").exists(), "the mount covers another directory");
             let _ = outcome(&server, &["umount", text(&dir)]);
             made
         });
@@ -42,7 +42,7 @@ fn a_directory_that_is_swapped_against_a_link_never_has_another_covered() {
         mounted
     });
     assert!(mounted > 0, "it was never mounted at all");
-    // In a folder of somebody else a link is not followed at all.
+    // A link in another user's folder is not followed.
     let way = theirs.join("way");
     symlink(&victim, &way).expect("a link");
     lchown(&way, Some(1234), None).expect("theirs");

@@ -31,10 +31,10 @@ except BlockingIOError:
 
 /// The held locks.
 pub struct Locks {
-    held: Vec<Held>,
+    held: Vec<HeldLock>,
 }
 
-struct Held {
+struct HeldLock {
     kind: &'static str,
     path: PathBuf,
     file: File,
@@ -60,15 +60,15 @@ impl Locks {
             .expect("the lock is free");
             let waiting = Waiter::new(kind, &path, "wait");
             waiting.expect("asking");
-            Held { kind, path, file, waiting }
+            HeldLock { kind, path, file, waiting }
         });
         Self { held: held.into() }
     }
 
     /// Asserts that no other process has or gets the locks.
     pub fn still_held(&self) {
-        for Held { kind, path, waiting, .. } in &self.held {
-            assert_eq!(waiting.lines.try_recv().ok(), None, "who waits for the {kind} lock");
+        for HeldLock { kind, path, waiting, .. } in &self.held {
+            assert_eq!(waiting.lines.try_recv().ok(), None, "the process that waits for the {kind} lock");
             let other = Waiter::new(kind, path, "try");
             other.expect("asking");
             other.expect("refused");
@@ -77,7 +77,7 @@ impl Locks {
 
     /// Releases the locks, so that the waiting processes get them.
     pub fn release(self) {
-        for Held { waiting, file, .. } in self.held {
+        for HeldLock { waiting, file, .. } in self.held {
             // Closing frees both kinds.
             drop(file);
             waiting.expect("got");
@@ -99,13 +99,17 @@ impl Waiter {
     }
 
     fn expect(&self, line: &str) {
-        assert_eq!(self.lines.recv_timeout(LIMIT).as_deref(), Ok(line), "what a process says that wants a lock");
+        assert_eq!(
+            self.lines.recv_timeout(LIMIT).as_deref(),
+            Ok(line),
+            "the line of the process that waits for a lock"
+        );
     }
 }
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        // Both fail only when it has ended by itself.
+        // Both calls fail only if the process has ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -55,7 +55,7 @@ pub fn compare(dir: &Path) {
         number += 1;
     }
     assert_eq!(number, count, "the number of records");
-    assert!(count > 10, "only {count} records: no load to speak of");
+    assert!(count > 10, "only {count} records: too little load");
 }
 
 fn record(number: u64, body: &[u8]) -> Vec<u8> {

@@ -9,10 +9,10 @@ mod blocks;
 mod locks;
 mod log;
 mod names;
-mod notices;
 mod objects;
-mod pulse;
+mod pauses;
 mod tools;
+mod undelivered;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ use crate::support::cli::check_store;
 use crate::support::postgres::{Postgres, installed};
 use crate::support::*;
 use locks::Locks;
-use pulse::{Pauses, Pulse};
+use pauses::{CallTimes, Pauses};
 
 const BUCKET: &str = "work";
 
@@ -44,11 +44,11 @@ enum Change {
 fn no_program_notices_that_the_server_was_killed() {
     need!(root_and_fuse());
     let rng = Rng::new("outlive::no_program_notices_that_the_server_was_killed");
-    let mut siege = MountUnderTest::new();
+    let mut under_test = MountUnderTest::new();
     let tools = Tools { fsx: tool("fsx"), postgres: installed().ok() };
     let missing = [("fsx", tools.fsx.is_none()), ("postgresql", tools.postgres.is_none())];
-    let pauses = siege.run(&rng, tools, |_| Change::Killed, amount(10, 100));
-    siege.end();
+    let pauses = under_test.run(&rng, tools, |_| Change::Killed, amount(10, 100));
+    under_test.end();
     pauses.print("kill -9");
     if let Some((name, _)) = missing.iter().find(|(_, missing)| *missing) {
         skip!("all went well, but {name} is missing: run tests/setup.sh");
@@ -59,10 +59,10 @@ fn no_program_notices_that_the_server_was_killed() {
 fn no_program_notices_an_upgrade_or_an_orderly_restart() {
     need!(root_and_fuse());
     let rng = Rng::new("outlive::no_program_notices_an_upgrade_or_an_orderly_restart");
-    let mut siege = MountUnderTest::new();
+    let mut under_test = MountUnderTest::new();
     let turns = |number: usize| if number.is_multiple_of(2) { Change::Upgraded } else { Change::Ended };
-    let pauses = siege.run(&rng, Tools::default(), turns, amount(6, 60));
-    siege.end();
+    let pauses = under_test.run(&rng, Tools::default(), turns, amount(6, 60));
+    under_test.end();
     pauses.print("upgrade and restart");
 }
 
@@ -71,35 +71,35 @@ fn no_program_notices_an_upgrade_or_an_orderly_restart() {
 fn no_program_notices_servers_that_are_killed_as_they_begin() {
     need!(root_and_fuse());
     let mut rng = Rng::new("outlive::no_program_notices_servers_that_are_killed_as_they_begin");
-    let mut siege = MountUnderTest::new();
-    let source = siege.server.home().path().join("source");
+    let mut under_test = MountUnderTest::new();
+    let source = under_test.server.home().path().join("source");
     std::fs::write(&source, rng.bytes(blocks::BYTES)).expect("what programs write");
-    let files = [0, 1, 2, 3].map(|number| siege.root.join(number.to_string()));
+    let files = [0, 1, 2, 3].map(|number| under_test.root.join(number.to_string()));
     let going = AtomicBool::new(true);
     std::thread::scope(|threads| {
-        let mut reign = ProgramRun { siege: &mut siege, going: &going };
+        let mut program_run = ProgramRun { under_test: &mut under_test, going: &going };
         let (source, going) = (&source, &going);
         let running = files.iter().map(|file| threads.spawn(move || blocks::copy(source, file, going))).collect();
-        reign.short_lives(&mut rng, amount(6, 60));
-        reign.calm(running);
+        program_run.kill_at_start(&mut rng, amount(6, 60));
+        program_run.finish(running);
     });
-    siege.end();
+    under_test.end();
 }
 
 #[test]
-fn a_mount_is_gone_when_it_is_unmounted_whatever_died_before() {
+fn an_unmount_works_after_any_process_died() {
     need!(root_and_fuse());
-    let mut siege = MountUnderTest::new();
-    let file = siege.root.join("f");
+    let mut under_test = MountUnderTest::new();
+    let file = under_test.root.join("f");
     std::fs::write(&file, "kept").expect("written");
-    siege.server.kill9();
-    // Nobody is there to answer, so a program waits; and it must not be told that the file is gone.
+    under_test.server.kill9();
+    // Without a server the program waits; it must not get an answer that the file is absent.
     let waiting = std::thread::spawn(move || std::fs::read(file));
     std::thread::sleep(Duration::from_millis(300));
-    assert!(!waiting.is_finished(), "nobody could have answered");
-    siege.server.restart();
+    assert!(!waiting.is_finished(), "the read ended without a server");
+    under_test.server.restart();
     assert_eq!(waiting.join().expect("it ends").expect("the file is read"), b"kept");
-    siege.end();
+    under_test.end();
 }
 
 /// Programs that are not installed on every machine.
@@ -135,40 +135,40 @@ impl MountUnderTest {
         cluster.iter().for_each(Postgres::start);
         cluster.iter().for_each(|cluster| cluster.load(1));
         let locks = Locks::take(&self.folder("locks"));
-        let pulse = Pulse::default();
+        let call_times = CallTimes::default();
         let mut times = Vec::new();
         let going = AtomicBool::new(true);
         // Folders first: a panic while they are made must not leave programs behind.
         let folders = ["log", "names-1", "names-2", "fsx", "pulse"].map(|name| self.folder(name));
-        // Those of the S3 client: made here, S3 lists them as the mount shows them.
+        // The S3 client's folders: explicit directories, which S3 lists as the mount shows them.
         drop(["w0", "w0/d0", "w0/d1", "w0/d2"].map(|name| self.folder(name)));
         std::thread::scope(|threads| {
-            let mut reign = ProgramRun { siege: self, going: &going };
-            let [log, one, two, fsx, beat] = &folders;
+            let mut program_run = ProgramRun { under_test: self, going: &going };
+            let [log, one, two, fsx, measured] = &folders;
             let going = &going;
             let (mut first, mut second, mut third, fifth) = (rng.fork(1), rng.fork(2), rng.fork(3), rng.fork(5));
-            let client = root_client(&reign.siege.server);
+            let client = root_client(&program_run.under_test.server);
             let mut running = vec![
                 threads.spawn(move || log::append(log, &mut first, going)),
                 threads.spawn(move || names::change(one, &mut second, going)),
                 threads.spawn(move || names::change(two, &mut third, going)),
             ];
-            let pulse = &pulse;
-            running.push(threads.spawn(move || pulse.beat(beat, going)));
+            let call_times = &call_times;
+            running.push(threads.spawn(move || call_times.measure(measured, going)));
             running.push(threads.spawn(move || objects::write(client, fifth, going)));
             let program = tools.fsx.as_ref();
             running.extend(program.map(|program| threads.spawn(move || tools::fsx(program, fsx, going))));
             let cluster = cluster.as_ref();
             running.extend(cluster.map(|cluster| threads.spawn(move || tools::bench(cluster, going))));
-            times = reign.changes(&mut rng.fork(4), kind, count, &running, &locks);
-            reign.calm(running);
+            times = program_run.changes(&mut rng.fork(4), kind, count, &running, &locks);
+            program_run.finish(running);
         });
         locks.release();
         log::compare(&folders[0]);
         if let Some(cluster) = cluster {
             cluster.check_and_stop();
         }
-        pulse.pauses(&times)
+        call_times.pauses(&times)
     }
 
     fn folder(&self, name: &str) -> PathBuf {
@@ -191,7 +191,7 @@ impl MountUnderTest {
 /// The time in which programs run. If it ends by a panic, the mount is broken, and programs must not continue to wait
 /// for it.
 struct ProgramRun<'a> {
-    siege: &'a mut MountUnderTest,
+    under_test: &'a mut MountUnderTest,
     going: &'a AtomicBool,
 }
 
@@ -209,19 +209,19 @@ impl ProgramRun<'_> {
         for number in 0..count {
             std::thread::sleep(Duration::from_millis(300 + rng.below(1_700) as u64));
             let change = kind(number);
-            // A program ends early only by a panic, whose message says more than ours.
+            // A program ends early only by a panic, whose message is more precise than one from here.
             assert!(!running.iter().any(ScopedJoinHandle::is_finished), "a program failed; {number} changes were made");
             let begin = Instant::now();
             self.change(change);
             times.push((begin, Instant::now()));
-            assert!(is_mounted(&self.siege.root), "{change:?} took the mount along");
+            assert!(is_mounted(&self.under_test.root), "{change:?} took the mount along");
             locks.still_held();
         }
         times
     }
 
     fn change(&mut self, change: Change) {
-        let server = &mut self.siege.server;
+        let server = &mut self.under_test.server;
         match change {
             Change::Killed => {
                 server.kill9();
@@ -233,8 +233,8 @@ impl ProgramRun<'_> {
     }
 
     /// Kills servers at about the time when they are ready, several between two that live longer.
-    fn short_lives(&mut self, rng: &mut Rng, count: usize) {
-        let server = &mut self.siege.server;
+    fn kill_at_start(&mut self, rng: &mut Rng, count: usize) {
+        let server = &mut self.under_test.server;
         for _ in 0..count {
             server.kill9();
             let begin = Instant::now();
@@ -251,7 +251,7 @@ impl ProgramRun<'_> {
     }
 
     /// Lets the programs end; they compare what they find with what they did.
-    fn calm(&self, running: Vec<ScopedJoinHandle<'_, ()>>) {
+    fn finish(&self, running: Vec<ScopedJoinHandle<'_, ()>>) {
         std::thread::sleep(Duration::from_millis(500));
         self.going.store(false, Ordering::Relaxed);
         let ended = wait_until(limit(120), || running.iter().all(ScopedJoinHandle::is_finished).then_some(()));
@@ -264,9 +264,9 @@ impl Drop for ProgramRun<'_> {
     fn drop(&mut self) {
         self.going.store(false, Ordering::Relaxed);
         if std::thread::panicking() {
-            self.siege.server.kill9();
-            self.siege.server.end_holder();
-            self.siege.mount.iter().for_each(Mounted::break_off);
+            self.under_test.server.kill9();
+            self.under_test.server.end_holder();
+            self.under_test.mount.iter().for_each(Mounted::break_off);
         }
     }
 }

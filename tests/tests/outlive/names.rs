@@ -15,10 +15,10 @@ use rustix::io::Errno;
 
 use crate::support::*;
 
-/// Few enough names that operations meet.
+/// Few names, so that operations often use the same one.
 const NAMES: usize = 24;
 /// Files without a name that are kept open.
-const HELD: usize = 12;
+const OPEN_FILES_MAX: usize = 12;
 
 /// What a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ pub fn change(dir: &Path, rng: &mut Rng, going: &AtomicBool) {
         }
     }
     folder.compare();
-    assert!(calls > 100, "only {calls} calls: no load to speak of");
+    assert!(calls > 100, "only {calls} calls: too little load");
 }
 
 impl Folder<'_> {
@@ -70,13 +70,13 @@ impl Folder<'_> {
             (Some(_), 6) => self.exchange(&one, &two),
             (Some(Node::File(number)), 7) => self.link(&one, &two, number),
             (Some(Node::File(number)), 8) => self.append(&one, number, rng),
-            (Some(Node::File(number)), 9) => self.hold(&one, number),
+            (Some(Node::File(number)), 9) => self.keep_open(&one, number),
             (Some(Node::File(_)), 10) => self.mark(&one),
             (Some(Node::File(number)), _) => {
                 let seen = must("read", &one, std::fs::read(self.dir.join(&one)));
                 assert!(seen == self.files[&number], "the content of {one}");
             }
-            (Some(_), _) => self.check_held(),
+            (Some(_), _) => self.check_open_files(),
         }
     }
 
@@ -135,7 +135,7 @@ impl Folder<'_> {
                 let renamed = self.call_rename(from, to, RenameFlags::empty());
                 if fits {
                     must("rename over", from, renamed);
-                    // Two names of one file: nothing is done.
+                    // Renaming between two hard links of one file does nothing (rename(2)).
                     if from != to && !(matches!(source, Node::File(_)) && source == target) {
                         self.names.remove(from);
                         self.names.insert(to.to_owned(), source);
@@ -181,10 +181,10 @@ impl Folder<'_> {
     }
 
     /// Keeps a file open while its names change.
-    fn hold(&mut self, name: &str, number: u64) {
+    fn keep_open(&mut self, name: &str, number: u64) {
         let file = OpenOptions::new().read(true).write(true).open(self.dir.join(name));
         self.held.push_back((must("open", name, file), number));
-        if self.held.len() > HELD {
+        if self.held.len() > OPEN_FILES_MAX {
             self.held.pop_front();
         }
     }
@@ -198,7 +198,7 @@ impl Folder<'_> {
         assert_eq!(set.err(), known.then_some(Errno::EXIST), "the mark of {name}");
     }
 
-    fn check_held(&self) {
+    fn check_open_files(&self) {
         for (file, number) in &self.held {
             let expected = &self.files[number];
             let stat = must("fstat", "an open file", file.metadata());
@@ -211,7 +211,7 @@ impl Folder<'_> {
     }
 
     fn compare(&mut self) {
-        self.check_held();
+        self.check_open_files();
         let (names, held) = (&self.names, &self.held);
         self.files.retain(|number, _| {
             names.values().any(|node| *node == Node::File(*number)) || held.iter().any(|(_, held)| held == number)
@@ -243,7 +243,7 @@ fn name(rng: &mut Rng) -> String {
 }
 
 fn content(rng: &mut Rng) -> Vec<u8> {
-    // On both sides of what lies in the record itself.
+    // Lengths below and above the limit of inline content.
     let longest = if rng.chance(10) { 150_000 } else { 6_000 };
     let len = rng.below(longest);
     rng.bytes(len)

@@ -13,5 +13,5 @@ use crate::support::load::write_through;
 pub fn write(client: Client, rng: Rng, going: &AtomicBool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let done = runtime.block_on(write_through(client, BUCKET, rng, going));
-    assert!(done > 5, "only {done} requests were acknowledged: no load to speak of");
+    assert!(done > 5, "only {done} requests were acknowledged: too little load");
 }

@@ -17,8 +17,8 @@ pub fn fsx(program: &Path, dir: &Path, going: &AtomicBool) {
         seed += 1;
         let mut command = Command::new(program);
         command.args(["-N", "1500", "-S", &seed.to_string(), "-P"]).arg(dir).arg(dir.join("file"));
-        let told = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
-        assert!(told.contains("All operations completed A-OK!"), "seed {seed}: {told}");
+        let output = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
+        assert!(output.contains("All operations completed A-OK!"), "seed {seed}: {output}");
     }
 }
 
@@ -26,10 +26,10 @@ pub fn fsx(program: &Path, dir: &Path, going: &AtomicBool) {
 pub fn bench(cluster: &Postgres, going: &AtomicBool) {
     let mut done = cluster.audit();
     while going.load(Ordering::Relaxed) {
-        let told = run(&mut cluster.bench(4, 3), limit(LIMIT)).expect("pgbench ends").ok();
-        assert!(told.contains("number of failed transactions: 0 "), "{told}");
-        done += Postgres::transactions(&told);
-        assert_eq!(cluster.audit(), done, "the transactions that are there");
+        let output = run(&mut cluster.bench(4, 3), limit(LIMIT)).expect("pgbench ends").ok();
+        assert!(output.contains("number of failed transactions: 0 "), "{output}");
+        done += Postgres::transactions(&output);
+        assert_eq!(cluster.audit(), done, "the transactions in the tables");
     }
     let log = cluster.log();
     let cry = log.lines().find(|line| ["ERROR:", "FATAL:", "PANIC:"].iter().any(|word| line.contains(word)));

@@ -31,7 +31,7 @@ impl Program for Log {
     }
 
     fn work(&mut self, dir: &Path, rng: &mut Rng, promises: &mut Promises) -> Result<()> {
-        // O_SYNC holds O_DSYNC; each write is on disk when it returns.
+        // O_SYNC includes O_DSYNC; with either each write is on disk when it returns.
         let flags = *rng.pick(&[OFlags::empty(), OFlags::DSYNC, OFlags::SYNC]);
         let flags_raw = i32::try_from(flags.bits()).expect("flags of open(2)");
         let mut file = OpenOptions::new().append(true).custom_flags(flags_raw).open(dir.join("log"))?;
@@ -39,7 +39,7 @@ impl Program for Log {
             let longest = if rng.chance(10) { 60_000 } else { 3_000 };
             let len = 1 + rng.below(longest);
             let mut record = rng.bytes(len);
-            // Zeros stand for what never came to disk.
+            // Zeros are in the place of content that did not reach the disk.
             record.iter_mut().for_each(|byte| *byte = (*byte).max(1));
             self.written.extend(&record);
             file.write_all(&record)?;
@@ -59,7 +59,7 @@ impl Program for Log {
         let promised = self.promised;
         assert!(
             seen.len() >= promised && seen.len() <= self.written.len(),
-            "cycle {cycle}: {} bytes, {promised} were promised and {} written",
+            "cycle {cycle}: {} bytes; {promised} were synced and {} written",
             seen.len(),
             self.written.len()
         );
@@ -69,12 +69,12 @@ impl Program for Log {
         };
         assert!(
             wrong.is_none_or(|at| at >= promised && zeros(at)),
-            "cycle {cycle}: byte {wrong:?} of {} is wrong, {promised} were promised",
+            "cycle {cycle}: byte {wrong:?} of {} is wrong; {promised} were synced",
             seen.len()
         );
         let kept = if promised > LONGEST { 0 } else { promised };
         let cut = File::options().write(true).open(dir.join("log")).and_then(|file| file.set_len(kept as u64));
-        cut.and_then(|()| sync_path(&dir.join("log"))).expect("what was never promised is cut off");
+        cut.and_then(|()| sync_path(&dir.join("log"))).expect("the part that was not synced is cut off");
         self.written.truncate(kept);
         self.promised = kept;
     }

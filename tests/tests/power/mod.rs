@@ -5,9 +5,9 @@
 //!   or new. An acknowledged snapshot or clone has the content of its moment.
 //! - 20 cuts each of ext4 and XFS within `cargo verify`, 250 each with `cargo verify --full power`.
 
+mod created;
 mod databases;
 mod logs;
-mod made;
 mod names;
 mod pages;
 mod snapshots;
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use crate::support::access::root_client;
 use crate::support::cli::check_store;
-use crate::support::load::{Ended, Load};
+use crate::support::load::{ExpectedEnd, Load};
 use crate::support::*;
 
 const BUCKET: &str = "mounted";
@@ -60,12 +60,12 @@ impl Promises {
 type Running = JoinHandle<(Box<dyn Program>, u64)>;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_promised_survives_power_cuts_on_ext4() {
+async fn synced_data_survives_power_cuts_on_ext4() {
     survive(Kind::Ext4).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_promised_survives_power_cuts_on_xfs() {
+async fn synced_data_survives_power_cuts_on_xfs() {
     survive(Kind::Xfs).await;
 }
 
@@ -81,7 +81,7 @@ async fn survive(kind: Kind) {
     let (mut promised, cut) = (0, &*Box::leak(Box::new(AtomicBool::new(false))));
     for cycle in 0..cycles {
         cut.store(false, Ordering::SeqCst);
-        let round = load.begin(&root_client(&server), &mut rng, Ended::ByCut(cut));
+        let round = load.begin(&root_client(&server), &mut rng, ExpectedEnd::PowerCut(cut));
         let running: Vec<_> = programs.drain(..).map(|program| start(program, mount.path(), &mut rng, cut)).collect();
         tokio::time::sleep(Duration::from_millis(100 + rng.below(400) as u64)).await;
         cut.store(true, Ordering::SeqCst);
@@ -104,7 +104,7 @@ async fn survive(kind: Kind) {
     mount.unmount(&server);
     assert_eq!(server.terminate().code(), Some(0), "{}", server.log());
     check_store(&server);
-    tell(kind, cycles, load.counts.done, promised);
+    print_summary(kind, cycles, load.counts.done, promised);
 }
 
 fn programs(root: &Path, server: &Server) -> Vec<Box<dyn Program>> {
@@ -112,7 +112,7 @@ fn programs(root: &Path, server: &Server) -> Vec<Box<dyn Program>> {
         Box::<logs::Log>::default(),
         Box::new(pages::Pages::new()),
         Box::<names::Names>::default(),
-        Box::<made::Made>::default(),
+        Box::<created::CreatedFiles>::default(),
         Box::<databases::Database>::default(),
         Box::new(snapshots::Snapshots::new(server)),
     ];
@@ -129,7 +129,7 @@ fn start(mut program: Box<dyn Program>, root: &Path, rng: &mut Rng, cut: &'stati
     std::thread::spawn(move || {
         let mut promises = Promises { count: 0, cut };
         let error = program.work(&dir, &mut rng, &mut promises).expect_err("it ends with the disk");
-        // Of the mount, and none of a program's own.
+        // The error comes from the mount, not from the program's own checks.
         assert!(error.raw_os_error().is_some(), "{}: {error}", program.name());
         (program, promises.count)
     })
@@ -144,7 +144,7 @@ fn power_off(server: &mut Server, mount: &Mounted) {
 
 /// Mounts what the disk kept, and starts the server on it.
 fn power_on(server: &mut Server, cycle: usize) {
-    server.image().unmount().expect("nobody has it open");
+    server.image().unmount().expect("no process has it open");
     server.image().mount().expect("the journal is replayed");
     if cycle.is_multiple_of(5) {
         check_store(server);
@@ -153,7 +153,7 @@ fn power_on(server: &mut Server, cycle: usize) {
 }
 
 #[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]
-fn tell(kind: Kind, cycles: usize, done: usize, promised: u64) {
+fn print_summary(kind: Kind, cycles: usize, done: usize, promised: u64) {
     println!(
         "{kind:?}: {cycles} power cuts, {done} S3 requests acknowledged, {promised} promises to programs, all kept"
     );

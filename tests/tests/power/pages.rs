@@ -69,7 +69,7 @@ impl Program for Pages {
             since.clear();
             *byte = now;
         }
-        // What is there by chance is promised from here on.
+        // The content found now is on disk, so it counts as promised.
         sync_path(&dir.join("pages")).expect("synced");
     }
 }

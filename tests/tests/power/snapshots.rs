@@ -16,7 +16,7 @@ use crate::support::access::root_client;
 use crate::support::*;
 
 const FILES: usize = 3;
-/// The longest write, and how far from the begin of a file it may lie.
+/// The longest write, and the largest offset of a write.
 const LONGEST: usize = 20_000;
 /// Writes between two snapshots.
 const BETWEEN: usize = 4;
@@ -32,7 +32,7 @@ struct Taken {
 }
 
 pub struct Snapshots {
-    /// Of the commands: the program and its environment.
+    /// The program and the environment of the commands.
     program: OsString,
     environment: Vec<(OsString, OsString)>,
     client: Client,
@@ -68,7 +68,7 @@ impl Snapshots {
         Ok(())
     }
 
-    /// Asks for a snapshot, or of one for a clone.
+    /// Requests a snapshot, or a clone of one.
     fn take(&mut self, of: Option<&str>, promises: &mut Promises) -> Result<String> {
         self.number += 1;
         let name = format!("taken-{}", self.number);
@@ -130,7 +130,7 @@ impl Program for Snapshots {
             if rng.below(2) == 0 {
                 self.take(Some(&snapshot), promises)?;
             }
-            // Each waits for the whole disk: others write as well.
+            // Each sync waits for the whole disk, to which others write as well.
             std::thread::sleep(Duration::from_millis(rng.below(60) as u64));
         }
     }

@@ -7,11 +7,11 @@ use std::collections::HashSet;
 
 use super::Operation;
 
-/// Finds an order of all operations, as indexes, in which each is allowed by the state before it, and none comes
-/// before one that had ended when it began. `first` is what the key holds at the beginning.
+/// Finds an order of all operations, as indexes, in which the state before each operation allows it, and which respects
+/// time: an operation that ended before another began comes first. `first` is the state at the beginning.
 ///
 /// # Errors
-/// There is none; the longest beginning of one that was found.
+/// If there is no such order: the longest prefix of one that was found.
 pub fn linearize(first: &Option<String>, operations: &[Operation]) -> Result<Vec<usize>, Vec<usize>> {
     let mut search = Search { operations, failed: HashSet::new(), longest: Vec::new() };
     let mut order = Vec::new();
@@ -21,7 +21,7 @@ pub fn linearize(first: &Option<String>, operations: &[Operation]) -> Result<Vec
 
 struct Search<'a> {
     operations: &'a [Operation],
-    /// What was placed, and the state then, where no order goes on.
+    /// Sets of placed operations, with the state after them, that no order continues.
     failed: HashSet<(Vec<bool>, Option<String>)>,
     longest: Vec<usize>,
 }
@@ -56,7 +56,7 @@ impl Search<'_> {
         false
     }
 
-    /// Places all that changes nothing and fits, until nothing more does.
+    /// Places reads that the state allows, until no further one fits.
     fn place_reads(&self, state: &Option<String>, placed: &mut [bool], order: &mut Vec<usize>) {
         loop {
             let fits = |index: &usize| {
@@ -69,7 +69,7 @@ impl Search<'_> {
         }
     }
 
-    /// Those that may come next: none that is not placed had ended before they began.
+    /// The operations that may come next: those that began before any other unplaced one ended.
     fn enabled(&self, placed: &[bool]) -> Vec<usize> {
         let open = || self.operations.iter().enumerate().filter(|(index, _)| !placed[*index]);
         let Some(first_end) = open().map(|(_, operation)| operation.end).min() else { return Vec::new() };
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_of_what_had_been_replaced_is_found() {
+    fn a_read_of_replaced_content_is_found() {
         let rows = [(0, 1, created("a")), (2, 3, swapped("a", "b")), (4, 5, found("a"))];
         assert_eq!(linearize(&None, &history(&rows)), Err(vec![0, 1]));
     }

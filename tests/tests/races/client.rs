@@ -8,7 +8,7 @@ use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 
 use super::{Effect, History, Operation};
 
-/// Far above what a request takes that is answered at all.
+/// The time limit of a request, far above the usual time.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A client of one key, in one round.
@@ -47,7 +47,7 @@ impl Condition {
         }
     }
 
-    /// What an answer with this status says; the ETag is that of what was written.
+    /// The effect that an answer with this status states. `written` is the ETag of the written object.
     fn effect(&self, what: &str, status: u16, code: &str, written: Option<String>) -> Effect {
         match (self, status, code) {
             (Self::Absent, 200, _) => Effect::Created(written.expect("an ETag")),
@@ -56,13 +56,13 @@ impl Condition {
             (Self::Match(etag), 412, "PreconditionFailed") => Effect::FoundOther(Some(etag.clone())),
             (Self::Match(_), 404, "NoSuchKey") => Effect::Found(None),
             (_, 409, "ConditionalRequestConflict") => Effect::Nothing,
-            _ => panic!("{what} with {self:?} was answered {status} {code}, which S3 does not"),
+            _ => panic!("{what} with {self:?} was answered {status} {code}, which is no answer of S3 to it"),
         }
     }
 }
 
 impl Racer {
-    /// PutObject; gives the ETag if it was written.
+    /// PutObject; returns the ETag if the object was written.
     pub async fn put(&self, condition: &Condition, content: String) -> Option<String> {
         let call = self.s3.put_object().bucket(&self.bucket).key(&self.key).body(content.into_bytes().into());
         let call = call.set_if_none_match(condition.none_match()).set_if_match(condition.etag());
@@ -72,7 +72,7 @@ impl Racer {
         etag
     }
 
-    /// DeleteObject with If-Match; tells whether it was deleted.
+    /// DeleteObject with If-Match; returns whether the object was deleted.
     pub async fn delete(&self, etag: &str) -> bool {
         let call = self.s3.delete_object().bucket(&self.bucket).key(&self.key).if_match(etag);
         let start = Instant::now();
@@ -82,13 +82,13 @@ impl Racer {
             (412, "PreconditionFailed") => Effect::FoundOther(Some(etag.to_owned())),
             (404, "NoSuchKey") => Effect::Found(None),
             (409, "ConditionalRequestConflict") => Effect::Nothing,
-            _ => panic!("a DELETE with If-Match was answered {status} {code}, which S3 does not"),
+            _ => panic!("a DELETE with If-Match was answered {status} {code}, which is no answer of S3 to it"),
         };
         self.record("DELETE", start, effect);
         status == 200
     }
 
-    /// GetObject; gives the ETag of what is there.
+    /// GetObject; returns the ETag of the object, if there is one.
     pub async fn get(&self) -> Option<String> {
         let call = self.s3.get_object().bucket(&self.bucket).key(&self.key);
         let start = Instant::now();
@@ -98,7 +98,7 @@ impl Racer {
         etag
     }
 
-    /// Begins an upload and sends its part, which says nothing of the key.
+    /// CreateMultipartUpload and UploadPart, which neither read nor change the key.
     pub async fn upload(&self, content: String) -> Ready {
         let begun = self.s3.create_multipart_upload().bucket(&self.bucket).key(&self.key).send().await;
         let id = begun.expect("begun").upload_id.expect("an id");
@@ -107,7 +107,7 @@ impl Racer {
         Ready { id, part: CompletedPart::builder().part_number(1).set_e_tag(part.e_tag).build() }
     }
 
-    /// CompleteMultipartUpload; gives the ETag if the object is there.
+    /// CompleteMultipartUpload; returns the ETag if the object was created.
     pub async fn complete(&self, upload: &Ready, condition: &Condition) -> Option<String> {
         let parts = CompletedMultipartUpload::builder().parts(upload.part.clone()).build();
         let call = self.s3.complete_multipart_upload().bucket(&self.bucket).key(&self.key);

@@ -4,25 +4,25 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// What an answer says about the key, which holds the object of an ETag or none.
+/// The effect on the key, or its state, that an answer states. The state is the ETag of the object, or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Made an object where none was.
+    /// Created the object; the key had none.
     Created(String),
-    /// Put an object in the place of the one with the first ETag.
+    /// Replaced the object with the first ETag.
     Swapped { from: String, to: String },
-    /// Took the object with this ETag away.
+    /// Deleted the object with this ETag.
     Removed(String),
-    /// Found this: an object, or none.
+    /// Found this state.
     Found(Option<String>),
-    /// Found an object, whichever it was, other than this one.
+    /// Found an object with any ETag but this one.
     FoundOther(Option<String>),
-    /// Found that two requests met, and did nothing (`409 ConditionalRequestConflict`).
+    /// Did nothing, because another request was in progress (`409 ConditionalRequestConflict`).
     Nothing,
 }
 
 impl Effect {
-    /// The state after it; `None` if the state before does not allow it.
+    /// The state after the operation; `None` if the state before it does not allow it.
     pub fn apply(&self, state: &Option<String>) -> Option<Option<String>> {
         let holds = |etag: &String| state.as_ref() == Some(etag);
         match self {

@@ -24,19 +24,19 @@ struct Race {
 impl Race {
     async fn new() -> Self {
         let server = Server::start();
-        // A client each, so that each has connections of its own.
+        // Separate clients, so that each has its own connections.
         let clients: Vec<_> = (0..CLIENTS).map(|_| root_client(&server)).collect();
         clients[0].create_bucket().bucket(BUCKET).send().await.expect("made");
         Self { _server: server, clients }
     }
 
-    /// A client apart from those that race, with a history nobody looks at.
-    fn steward(&self, key: &str) -> Racer {
+    /// A client for preparation, whose history is not checked.
+    fn observer(&self, key: &str) -> Racer {
         let history = Arc::new(History::default());
         Racer { s3: self.clients[0].clone(), number: CLIENTS, bucket: BUCKET.to_owned(), key: key.to_owned(), history }
     }
 
-    /// Lets every client do `work` on `key` at once, checks the history, and gives what each brought back.
+    /// Has all clients do `work` on `key` at once, checks the history, and returns the result of each.
     async fn run<T, F>(&self, key: &str, first: Option<String>, work: impl Fn(Racer) -> F) -> Vec<T>
     where
         T: Send + 'static,
@@ -57,17 +57,17 @@ impl Race {
             .collect();
         let mut results = Vec::new();
         for task in tasks {
-            results.push(task.await.expect("every answer is one of S3's"));
+            results.push(task.await.expect("S3 gives such an answer"));
         }
         check(&first, &history);
         results
     }
 
-    /// Uploads for all clients, ready before the race. No two have the same content: the ETag names who wrote.
+    /// Uploads for all clients, prepared before the race. All contents differ, so an ETag identifies its writer.
     async fn uploads(&self, key: &str, what: &str) -> Vec<Ready> {
         let mut uploads = Vec::new();
         for number in 0..CLIENTS {
-            uploads.push(self.steward(key).upload(format!("{key} {what} upload {number}")).await);
+            uploads.push(self.observer(key).upload(format!("{key} {what} upload {number}")).await);
         }
         uploads
     }
@@ -79,13 +79,13 @@ fn check(first: &Option<String>, history: &History) {
     if let Err(longest) = linearize(first, &operations) {
         let order: Vec<_> = longest.iter().map(|index| operations[*index].clone()).collect();
         panic!(
-            "no order explains this, from {first:?} on:\n{}\nthe longest beginning of one:\n{}",
+            "this history is not linearizable from the state {first:?}:\n{}\nthe longest prefix of an order:\n{}",
             Shown(&operations),
             Shown(&order)
         );
     }
     let conflicts = operations.iter().filter(|operation| operation.effect == Effect::Nothing).count();
-    // A client may try again after a 409; a server that says nothing else gets nobody anywhere.
+    // A client may retry after a 409, but with too many of them the clients would make no progress.
     assert!(conflicts * 2 < operations.len(), "{conflicts} of {} answers were 409", operations.len());
 }
 
@@ -114,7 +114,7 @@ async fn one_of_many_creators_swappers_and_deleters_wins() {
             async move { racer.delete(&etag).await.then(|| etag.clone()) }
         });
         winner(deleted.await);
-        assert_eq!(race.steward(key).get().await, None, "{key} is gone");
+        assert_eq!(race.observer(key).get().await, None, "{key} is gone");
     }
 }
 
@@ -135,7 +135,7 @@ async fn one_of_many_completions_wins() {
             async move { racer.complete(&upload, &condition).await }
         });
         let swapped = winner(swapped.await);
-        assert_eq!(race.steward(key).get().await, Some(swapped));
+        assert_eq!(race.observer(key).get().await, Some(swapped));
     }
 }
 
@@ -154,7 +154,7 @@ async fn every_mix_of_requests_has_an_order() {
     }
 }
 
-/// A few requests one after another, on what the last one showed of the key.
+/// A few requests one after another, each conditional on the state that the last one showed.
 async fn mix(racer: Racer, mut rng: Rng, upload: Ready) {
     let mut upload = Some(upload);
     let mut seen: Option<String> = None;
@@ -167,7 +167,7 @@ async fn mix(racer: Racer, mut rng: Rng, upload: Ready) {
                 racer.delete(etag).await;
                 seen = None;
             }
-            // Once each: an upload that was completed is gone, and one refused is left for another try.
+            // Each upload is completed once: after success it no longer exists, and after a refusal it stays.
             (6..=7, _) if upload.is_some() => {
                 seen = racer.complete(upload.as_ref().expect("checked"), &condition).await;
                 if seen.is_some() {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The algorithms whose checksum of a whole does not follow from those of its parts; how many bytes they have, and their
-/// checksum of no content as it is published.
+/// The algorithms without full-object checksums of multipart uploads: name, length in bytes, and the published checksum
+/// of empty content.
 const HASHES: [(&str, usize, &str); 5] = [
     ("SHA512", 64, "z4PhNX7vuL3xVChQ1m2AB9Yg5AULVxXcg/SpIdNs6c5H0NE8XYXysP+DGNKHfuwvY7kxvUdBeoGlODJ6+SfaPg=="),
     ("MD5", 16, "1B2M2Y8AsgTpgAmY7PhCfg=="),
@@ -12,13 +12,13 @@ const HASHES: [(&str, usize, &str); 5] = [
     ("XXHASH128", 16, "maoG0wFHmNhgAcMkRo1Jfw=="),
 ];
 
-/// The header of an algorithm. The few names live as long as the process.
+/// The header of an algorithm. The few names are leaked.
 fn name_of(algorithm: &str) -> &'static str {
     format!("x-amz-checksum-{}", algorithm.to_ascii_lowercase()).leak()
 }
 
 #[tokio::test]
-async fn each_checksum_is_compared_kept_and_told() {
+async fn each_checksum_is_compared_stored_and_returned() {
     let world = World::new().await;
     for (algorithm, len, of_nothing) in HASHES {
         let name = name_of(algorithm);
@@ -117,7 +117,7 @@ async fn an_upload_in_parts_has_the_checksum_of_its_parts_checksums() {
     }
 }
 
-/// How many bytes stand in base64.
+/// The number of bytes that this base64 encodes.
 fn decoded(value: &str) -> usize {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.decode(value).expect("base64").len()

@@ -1,11 +1,11 @@
-//! Access logs of buckets over the end of a server: what an orderly end, an upgrade and a kill leave of them.
+//! Access logs of buckets when the server ends: all lines survive an orderly end and an upgrade, not a kill.
 
 use super::*;
 use crate::support::cli::json;
 
 const TARGET: &str = "log-target";
 
-/// A server with a bucket that is logged into another, and nothing delivered by age.
+/// A server with a bucket whose access log goes into another bucket, and is not delivered because of its age.
 async fn logged() -> Server {
     let server = Server::start();
     let client = root_client(&server);
@@ -27,7 +27,7 @@ async fn put(server: &Server, key: &str) {
     root_client(server).put_object().bucket(BUCKET).key(key).body(body).send().await.expect("stored");
 }
 
-/// All lines that were delivered.
+/// All delivered lines.
 async fn lines(server: &Server) -> String {
     let client = root_client(server);
     let listed = client.list_objects_v2().bucket(TARGET).send().await.expect("listed");
@@ -56,7 +56,7 @@ async fn an_upgrade_and_an_orderly_end_deliver_what_is_buffered() {
 }
 
 #[tokio::test]
-async fn a_kill_loses_lines_and_nothing_else() {
+async fn a_kill_loses_only_buffered_lines() {
     let mut server = logged().await;
     put(&server, "before-the-kill").await;
     server.kill9();

@@ -33,17 +33,17 @@ impl World {
         Self { _server: server, signer, client }
     }
 
-    /// Signed in its headers, and sent.
+    /// Signs a request in its headers, and sends it.
     fn send(&self, request: &Request) -> Answer {
         self.signer.now().sign(request).send(&self.signer.host)
     }
 
-    /// Signed in its URL.
+    /// Signs a request in its URL.
     fn url(&self, request: Request) -> Wire {
         self.signer.now().presign(&request.payload(Payload::Unsigned), MINUTE)
     }
 
-    /// Sent as it is.
+    /// Sends a request unchanged.
     fn send_wire(&self, wire: &Wire) -> Answer {
         wire.send(&self.signer.host)
     }
@@ -52,7 +52,7 @@ impl World {
         self.send(&request("GET", key, headers))
     }
 
-    /// Puts an object; its entity tag, in quotes.
+    /// Puts an object; returns its entity tag, in quotes.
     fn put(&self, key: &str, body: &str) -> String {
         let answer = self.send(&request("PUT", key, &[]).body(body));
         assert_eq!(answer.status, 200, "{answer}");
@@ -65,7 +65,7 @@ fn request(method: &'static str, key: &str, headers: &[(&'static str, &str)]) ->
     headers.iter().fold(request, |request, (name, value)| request.header(name, *value))
 }
 
-/// The value of a header of an answer; empty without it.
+/// The value of a header of an answer; empty if there is none.
 fn header(answer: &Answer, name: &str) -> String {
     let head = answer.text.split("\r\n\r\n").next().unwrap_or_default();
     let found = head.lines().filter_map(|line| line.split_once(": ")).find(|(key, _)| key.eq_ignore_ascii_case(name));
@@ -79,6 +79,6 @@ fn element(document: &str, name: &str) -> String {
 }
 
 /// The status and the body.
-fn told(answer: &Answer) -> (u16, &str) {
+fn status_and_body(answer: &Answer) -> (u16, &str) {
     (answer.status, answer.text.split_once("\r\n\r\n").map_or("", |(_, body)| body))
 }

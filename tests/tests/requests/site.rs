@@ -1,4 +1,4 @@
-//! Static websites of a server: the listener that the flags open, and what browsers are answered there.
+//! Static websites: the listener of `--website-listen`, and its answers to browsers.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use super::*;
 use crate::support::cli::json;
 
-/// A server with a website at BUCKET.site.example.org, which everybody may read.
+/// A server with a public website at BUCKET.site.example.org.
 async fn site() -> Server {
     let options = Options::default()
         .args(["--website-listen", "127.0.0.1:0", "--website-domain", "site.example.org"])
@@ -29,7 +29,7 @@ async fn site() -> Server {
     server
 }
 
-/// What a browser is answered, head and body.
+/// The answer to a browser, head and body.
 fn browse(server: &Server, host: &str, target: &str) -> String {
     let mut stream = TcpStream::connect(server.ready().address("website")).expect("connected");
     stream.set_read_timeout(Some(MINUTE)).expect("set");

@@ -7,7 +7,7 @@ use super::files::{bytes, same, write};
 use crate::support::program::client;
 use crate::support::*;
 
-/// One command: the interpreter alone takes a second to start.
+/// The time limit of one command: the interpreter alone takes a second to start.
 const LIMIT: Duration = Duration::from_secs(60);
 
 struct Aws<'a> {
@@ -29,14 +29,14 @@ impl Aws<'_> {
         self.try_run(&[&["s3"], args].concat()).ok()
     }
 
-    /// A call of the API under its own name; its answer as JSON.
+    /// Calls an S3 API operation; returns its answer as JSON.
     #[track_caller]
     fn api(&self, args: &[&str]) -> serde_json::Value {
         let text = self.try_run(&[&["s3api"], args].concat()).ok();
         serde_json::from_str(&text).unwrap_or(serde_json::Value::Null)
     }
 
-    /// What a call of the API that has to fail says.
+    /// Calls an S3 API operation that has to fail; returns the error output.
     #[track_caller]
     fn refused(&self, args: &[&str]) -> String {
         let outcome = self.try_run(&[&["s3api"], args].concat());
@@ -51,9 +51,9 @@ fn a_bucket_is_made_filled_synced_and_removed() {
     every_command(aws, &Server::start());
 }
 
-/// Version 2, where the other is the last of version 1.
+/// aws-cli version 2, as the distribution packages it; the other tests use the last release of version 1.
 #[test]
-fn a_bucket_is_made_filled_synced_and_removed_by_the_distributions_version() {
+fn a_bucket_is_created_filled_synced_and_removed_by_the_version_of_the_distribution() {
     need!(python().ok_or("boto3 is not installed: run tests/setup.sh"));
     every_command(need!(packaged("aws")), &Server::start());
 }
@@ -68,7 +68,7 @@ fn every_command(program: PathBuf, server: &Server) {
     let aws = Aws { program, server };
     let home = server.home().path();
 
-    // Left to itself, aws-cli 1 signs URLs with Signature Version 2.
+    // By default, aws-cli 1 signs URLs with Signature Version 2.
     write(&home.join("aws.ini"), b"[default]\n");
 
     aws.s3(&["mb", "s3://shop"]);
@@ -76,14 +76,14 @@ fn every_command(program: PathBuf, server: &Server) {
     write(&home.join("large"), &large);
     aws.s3(&["cp", "--no-progress", "large", "s3://shop/in/large"]);
     aws.s3(&["cp", "--no-progress", "s3://shop/in/large", "back"]);
-    assert!(std::fs::read(home.join("back")).expect("downloaded") == large, "64 MiB came back changed");
+    assert!(std::fs::read(home.join("back")).expect("downloaded") == large, "the downloaded 64 MiB differ");
 
     for (name, content) in [("a b.txt", "1"), ("d/é", "22"), ("d/e/f+g", "333"), ("empty", "")] {
         write(&home.join("tree").join(name), content.as_bytes());
     }
     let first = aws.s3(&["sync", "--no-progress", "tree", "s3://shop/tree"]);
     assert_eq!(first.lines().count(), 4, "{first}");
-    assert_eq!(aws.s3(&["sync", "--no-progress", "tree", "s3://shop/tree"]), "", "nothing changed since");
+    assert_eq!(aws.s3(&["sync", "--no-progress", "tree", "s3://shop/tree"]), "", "an unchanged tree is not sent again");
     aws.s3(&["sync", "--no-progress", "s3://shop/tree", "tree2"]);
     same(&home.join("tree"), &home.join("tree2"));
 
@@ -108,7 +108,7 @@ fn every_command(program: PathBuf, server: &Server) {
     assert_eq!(aws.s3(&["ls"]), "");
 }
 
-/// How many bytes a URL gives to a client that knows nothing of S3.
+/// The number of bytes that a plain HTTP client gets from a URL.
 fn fetch(server: &Server, url: &str) -> String {
     let script = "import sys, urllib.request; print(len(urllib.request.urlopen(sys.argv[1], timeout=60).read()))";
     let python = python().expect("aws is installed beside it");
@@ -134,7 +134,7 @@ fn an_empty_file_does_not_spoil_the_connection_for_the_next() {
     same(&home.join("tree"), &home.join("back"));
 }
 
-/// The words of a call on the object `k`.
+/// The arguments of a call on the object `k`.
 fn call<'a>(name: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     [&[name, "--bucket", "shop", "--key", "k"], more].concat()
 }

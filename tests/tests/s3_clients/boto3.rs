@@ -71,7 +71,7 @@ fn buckets_grants_and_presigned_urls() {
 }
 
 #[test]
-fn settings_of_buckets_do_what_they_say() {
+fn settings_of_buckets_take_effect() {
     script!(Server::start(), "settings.py", none);
 }
 

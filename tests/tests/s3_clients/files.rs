@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::program::succeed;
 
-/// Bytes that no block of them repeats.
+/// Bytes without repeated blocks.
 pub fn bytes(len: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = || {
@@ -17,13 +17,13 @@ pub fn bytes(len: usize) -> Vec<u8> {
     std::iter::repeat_with(&mut next).take(len.div_ceil(8)).flatten().take(len).collect()
 }
 
-/// Writes a file, its folders as well.
+/// Writes a file, and creates the folders above it.
 pub fn write(path: &Path, content: &[u8]) {
     std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder is made");
     std::fs::write(path, content).expect("the file is written");
 }
 
-/// Fills a folder with names and sizes that a client may trip over; `large` is the size of the largest file.
+/// Fills a folder with names and sizes that clients often handle wrongly; `large` is the size of the largest file.
 pub fn tree(dir: &Path, large: usize) {
     for (name, content) in [("a b.txt", "1"), ("d/é", "22"), ("d/e/f+g&h", "333"), ("empty", ""), ("d/日本", "4")] {
         write(&dir.join(name), content.as_bytes());
@@ -32,7 +32,7 @@ pub fn tree(dir: &Path, large: usize) {
     write(&dir.join("large"), &bytes(large));
 }
 
-/// Fails unless both folders hold the same.
+/// Asserts that both folders have the same content.
 #[track_caller]
 pub fn same(one: &Path, other: &Path) {
     succeed(Command::new("diff").arg("-r").arg(one).arg(other));

@@ -1,4 +1,4 @@
-//! Hadoop's S3A: its shell, distcp, and a job whose output the magic committer commits.
+//! Hadoop's S3A: its shell, distcp, and a job whose output S3A's "magic" committer commits.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -31,7 +31,7 @@ impl<'a> Hadoop<'a> {
             ("fs.s3a.endpoint.region", "us-east-1"),
             ("fs.s3a.path.style.access", "true"),
             ("fs.s3a.aws.credentials.provider", CREDENTIALS),
-            // The smallest there is, so that a file of some megabytes comes in parts.
+            // The smallest part size, so that a file of some megabytes is uploaded in parts.
             ("fs.s3a.multipart.size", "5242880"),
             ("fs.s3a.multipart.threshold", "5242880"),
             ("hadoop.tmp.dir", &folder),
@@ -59,7 +59,7 @@ impl<'a> Hadoop<'a> {
         self.run(SHELL, &[], args)
     }
 
-    /// What is below a path.
+    /// The names below a path.
     #[track_caller]
     fn listed(&self, path: &str) -> Vec<String> {
         let listed = self.shell(&["-ls", "-R", "-C", path]);
@@ -68,14 +68,14 @@ impl<'a> Hadoop<'a> {
 }
 
 #[tokio::test]
-async fn hadoop_keeps_files_in_a_bucket_copies_trees_and_commits_by_magic() {
+async fn hadoop_stores_files_copies_trees_and_commits_with_the_magic_committer() {
     let programs = need!(hadoop());
     let server = Server::start();
     make_bucket(&server, BUCKET, &[]);
     let home = server.home().path().to_owned();
     let hadoop = Hadoop::new(programs, &server);
 
-    // Three parts, and one that is not full.
+    // Three full parts, and a shorter last one.
     write(&home.join("large"), &bytes(16 << 20));
     write(&home.join("words"), b"one two one\n");
     hadoop.shell(&["-mkdir", "-p", "s3a://lake/tree/words"]);
@@ -94,16 +94,16 @@ async fn hadoop_keeps_files_in_a_bucket_copies_trees_and_commits_by_magic() {
     ];
     hadoop.run(WORD_COUNT, &magic, &["s3a://lake/copied/words", "s3a://lake/counted"]);
     assert_eq!(hadoop.shell(&["-cat", "s3a://lake/counted/part-r-00000"]), "one\t2\ntwo\t1\n");
-    let told: serde_json::Value =
+    let report: serde_json::Value =
         serde_json::from_str(&hadoop.shell(&["-cat", "s3a://lake/counted/_SUCCESS"])).expect("JSON");
-    assert_eq!(told["committer"], "magic", "{told}");
+    assert_eq!(report["committer"], "magic", "{report}");
 
     hadoop.shell(&["-mv", "s3a://lake/copied", "s3a://lake/moved"]);
     hadoop.shell(&["-rm", "-r", "-skipTrash", "s3a://lake/tree"]);
     let left = hadoop.listed("s3a://lake/");
     assert!(left.contains(&"s3a://lake/moved/large".to_owned()), "{left:?}");
     assert!(!left.iter().any(|path| path.contains("/copied") || path.contains("/tree")), "{left:?}");
-    // Nothing is left of its uploads.
+    // The job leaves no upload.
     let uploads = root_client(&server).list_multipart_uploads().bucket(BUCKET).send().await.expect("listed");
     assert!(uploads.uploads().is_empty(), "{uploads:?}");
 }

@@ -31,9 +31,9 @@ fn start(options: Options) -> (Server, AmazonS3) {
     (server, store)
 }
 
-/// What reqwest encrypts with, which this build of it leaves to whoever uses it.
+/// Installs rustls's cryptography: this build of reqwest has none by default.
 pub fn crypto() {
-    // Another test may have been first.
+    // Another test may have installed it already.
     let _ = tokio_rustls::rustls::crypto::ring::default_provider().install_default();
 }
 
@@ -119,7 +119,7 @@ async fn keys_are_listed_copied_and_deleted_at_once() {
     let listed: Vec<_> = store.list(None).try_collect().await.expect("listed");
     assert_eq!(listed.len(), keys.len());
     let after = store.list_with_offset(None, &Path::from("d1/k 28")).try_collect::<Vec<_>>().await.expect("listed");
-    assert_eq!(after.len(), 10, "what follows the offset");
+    assert_eq!(after.len(), 10, "the keys after the offset");
     let folders = store.list_with_delimiter(None).await.expect("listed");
     assert_eq!(folders.common_prefixes, ["d0", "d1", "d2"].map(Path::from));
     store.copy(&keys[0], &Path::from("copy")).await.expect("copied");

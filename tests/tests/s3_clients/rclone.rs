@@ -7,7 +7,7 @@ use super::files::{bytes, same, tree, write};
 use crate::support::program::{client, fail, succeed};
 use crate::support::*;
 
-/// Small enough that a file of a few parts is quickly made.
+/// The size of the large file: small, so that its few parts are written quickly.
 const PARTS: [&str; 3] = ["--s3-upload-cutoff=10Mi", "--s3-chunk-size=5Mi", "--s3-copy-cutoff=10Mi"];
 const LARGE: usize = 23 << 20;
 
@@ -33,7 +33,7 @@ impl Rclone<'_> {
         succeed(&mut self.command(args))
     }
 
-    /// Names, sizes and times, in one order.
+    /// Names, sizes and times, sorted.
     #[track_caller]
     fn listing(&self, path: &str) -> Vec<String> {
         let text = self.run(&["lsf", "-R", "--files-only", "--format=pst", path]);
@@ -57,7 +57,7 @@ fn sync_both_ways(program: PathBuf, server: &Server) {
     let again = run(&mut rclone.command(&["sync", "-v", "here", "s:shop/tree"]), LIMIT).expect("ends");
     assert!(again.stderr.contains("There was nothing to transfer"), "{again}");
 
-    // A change of each kind: added, changed, renamed, gone.
+    // A change of each kind: a file is added, changed, renamed, deleted.
     write(&home.join("here/new/file"), b"new");
     write(&home.join("here/a b.txt"), b"changed");
     std::fs::remove_file(home.join("here/d/medium")).expect("removed");
@@ -70,7 +70,7 @@ fn sync_both_ways(program: PathBuf, server: &Server) {
     same(&home.join("here"), &home.join("there"));
     assert_eq!(rclone.listing("here"), rclone.listing("there"), "times came back");
 
-    // Within the server, the large file in parts.
+    // A copy within the server; the large file is copied in parts.
     rclone.run(&["mkdir", "s:copies"]);
     rclone.run(&["copy", "s:shop/tree", "s:copies/tree"]);
     rclone.run(&["check", "--download", "s:shop/tree", "s:copies/tree"]);
@@ -86,7 +86,7 @@ fn sync_both_ways(program: PathBuf, server: &Server) {
     assert_eq!(rclone.run(&["lsf", "s:"]), "", "no bucket is left");
 }
 
-/// One command of a server and a client that both work.
+/// The time limit of one command.
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(120);
 
 #[test]
@@ -94,7 +94,7 @@ fn folders_sync_both_ways() {
     sync_both_ways(need!(required("rclone")), &Server::start());
 }
 
-/// It sends `x-amz-acl: private` with every write.
+/// rclone sends `x-amz-acl: private` with every write.
 #[test]
 fn folders_sync_both_ways_with_the_distributions_version() {
     sync_both_ways(need!(packaged("rclone")), &Server::start());

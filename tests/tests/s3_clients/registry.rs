@@ -10,7 +10,7 @@ use crate::support::*;
 /// How long the registry may take to listen.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// A registry under way; it ends with this value.
+/// A running registry; dropping it ends the process.
 struct Registry {
     process: Child,
     url: String,
@@ -45,7 +45,7 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -60,7 +60,7 @@ fn push_and_pull(program: &Path) {
     let server = Server::start();
     make_bucket(&server, "images", &[]);
     for step in ["push", "pull", "delete"] {
-        // Each with a registry of its own, which knows nothing but what is in the bucket.
+        // Each step uses a new registry process, which knows only the content of the bucket.
         let registry = Registry::start(program, &server);
         let script = repo().join("tests/python/registry.py");
         let outcome = run(client(&python, &server).arg(script).arg(&registry.url).arg(step), Duration::from_secs(120));

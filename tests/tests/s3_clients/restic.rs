@@ -35,7 +35,7 @@ fn backup_and_restore(program: PathBuf, server: &Server) {
     let home = server.home().path();
     tree(&home.join("source"), 30 << 20);
 
-    // It makes the bucket as well.
+    // restic creates the bucket as well.
     restic.run(&["init"]);
     fail(&mut restic.command(&["init"]));
     restic.run(&["backup", "source"]);

@@ -15,7 +15,7 @@ struct S3cmd<'a> {
 }
 
 impl S3cmd<'_> {
-    /// With a configuration of its own, since it knows no endpoint but from there.
+    /// A configuration file: s3cmd takes the endpoint from nowhere else.
     fn new(program: PathBuf, server: &Server) -> S3cmd<'_> {
         let Credentials { access_key_id, secret_access_key } = server.credentials();
         let address = server.s3().split_once("://").expect("a URL").1;
@@ -80,7 +80,7 @@ fn every_command(program: PathBuf, server: &Server) {
     same(&home.join("back"), &home.join("moved"));
     assert!(!s3cmd.run(&["ls", "s3://shop/copy"]).contains("copy"), "moved, not copied");
 
-    // What would open a bucket to all is refused, with a reason and not as a fault of the server.
+    // A change that would make the bucket public is refused with a reason, and not as a server error (5xx).
     let refused = fail(&mut s3cmd.command(&["setacl", "--acl-public", "s3://shop/moved"]));
     assert!(["403", "400", "AccessDenied", "AccessControlListNotSupported"].iter().any(|word| refused.contains(word)));
     assert!(!refused.contains("Traceback"), "{refused}");
@@ -109,7 +109,7 @@ fn every_command_works_over_tls() {
 }
 
 #[test]
-fn no_upload_is_left_behind_and_what_is_absent_may_be_deleted() {
+fn no_upload_remains_and_absent_keys_can_be_deleted() {
     let server = Server::start();
     let s3cmd = S3cmd::new(need!(required("s3cmd")), &server);
     s3cmd.run(&["mb", "s3://shop"]);

@@ -8,7 +8,7 @@ use super::files::{bytes, same, tree};
 use crate::support::program::{client, succeed};
 use crate::support::*;
 
-/// A mount by s3fs, which ends with this value.
+/// A mount by s3fs; dropping it unmounts.
 struct Mount(PathBuf);
 
 impl Mount {
@@ -31,7 +31,7 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        // A test that failed may have left it busy.
+        // After a failed test the mount may be busy.
         let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
 }
@@ -53,13 +53,13 @@ fn files_are_stored_read_in_part_moved_and_removed() {
     let within = |args: &[&str]| succeed(Command::new(args[0]).args(&args[1..]).current_dir(home));
     within(&["cp", "-r", "here", "one/tree"]);
     same(&home.join("here"), &home.join("one/tree"));
-    // Another mount has nothing in its cache.
+    // Another mount starts with an empty cache.
     let other = Mount::new(&program, &server, "two");
     same(&home.join("here"), &home.join("two/tree"));
     let part = within(&["sh", "-c", "tail -c +10000001 two/tree/large | head -c 100 | od -An -tx1 -v | tr -d ' \\n'"]);
     let expected = bytes(23 << 20)[10_000_000..10_000_100].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!(part.trim(), expected, "a range");
-    // By a copy in parts within the server, and a change of the middle.
+    // s3fs renames by a multipart copy within the server, and then changes the middle of the file.
     within(&["mv", "one/tree/large", "one/moved"]);
     within(&["sh", "-c", "printf changed | dd of=one/moved bs=1 seek=12000000 conv=notrunc 2>/dev/null"]);
     let mut changed = bytes(23 << 20);

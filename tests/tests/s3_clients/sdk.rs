@@ -47,12 +47,12 @@ async fn a_multipart_upload_becomes_one_object() {
 }
 
 #[tokio::test]
-async fn a_grant_and_a_key_end_with_the_request_before() {
+async fn revoked_grants_and_keys_fail_at_the_next_request() {
     let server = Server::start();
     json(&server, &["bucket", "create", "docs"]);
     let key = account(&server, "alice");
     assert_eq!(rights(&server, &key, "docs").await, Rights::None);
-    // A client that keeps its connection: what it may do is asked anew at each request.
+    // The client keeps its connection: access is checked at each request.
     let client = client_of(&server, &key);
     for (mode, expected) in [("ro", Rights::Read), ("wo", Rights::Write), ("rw", Rights::Both), ("owner", Rights::Both)]
     {
@@ -70,7 +70,7 @@ async fn a_grant_and_a_key_end_with_the_request_before() {
 }
 
 #[tokio::test]
-async fn the_quota_holds_for_every_way_in() {
+async fn the_quota_applies_to_every_kind_of_write() {
     let server = Server::start();
     json(&server, &["bucket", "create", "docs", "--quota", "10Mi"]);
     let client = root_client(&server);
@@ -86,12 +86,16 @@ async fn the_quota_holds_for_every_way_in() {
     assert_eq!(code(part().body(six.clone().into()).send().await), "QuotaExceeded");
     part().body(vec![1; 3 << 20].into()).send().await.expect("it fits");
     let put = client.put_object().bucket("docs").key("c").body(vec![1; 2 << 20].into()).send().await;
-    assert_eq!(code(put), "QuotaExceeded", "parts under way count as well");
+    assert_eq!(code(put), "QuotaExceeded", "parts of unfinished uploads count as well");
     client.abort_multipart_upload().bucket("docs").key("b").upload_id(upload).send().await.expect("aborted");
     write(&client, "docs", "a", &six).await;
-    assert_eq!(json(&server, &["bucket", "show", "docs"])["usedBytes"], 6 << 20, "an overwrite frees what it replaces");
+    assert_eq!(
+        json(&server, &["bucket", "show", "docs"])["usedBytes"],
+        6 << 20,
+        "an overwrite frees the replaced content"
+    );
 
-    // Below what the bucket holds: nothing more goes in, and everything can go out.
+    // A quota below the current usage: nothing can be added, and everything can be deleted.
     json(&server, &["bucket", "set", "docs", "--quota", "1Mi"]);
     let put = client.put_object().bucket("docs").key("d").body(vec![1].into()).send().await;
     assert_eq!(code(put), "QuotaExceeded");

@@ -2,14 +2,14 @@
 
 use super::request::{Payload, Request};
 use super::world::BUCKET;
-use super::{World, changes, verdict};
+use super::{World, assert_no_faults, changes};
 
-/// A request and what it is answered with once its signature is found to be good.
+/// A request, and the answer to it if its signature is valid.
 pub struct Case {
     pub name: &'static str,
     pub request: Request,
     pub status: u16,
-    /// For what is let in and finds nothing.
+    /// The S3 error code if the accepted request is about a setting or object that does not exist, else empty.
     pub code: &'static str,
 }
 
@@ -56,10 +56,10 @@ fn examples() -> Vec<Case> {
     ]
 }
 
-/// Of the body of "delete objects".
+/// The MD5 of the body of "delete objects".
 const MD5_OF_DELETE: &str = "+5aJ0fE0eq1qzfAS+X6CHg==";
 
-/// What the signing test suite varies: paths, queries and headers that are written in more than one way.
+/// The variations of the signing test suite: paths, queries and headers that can be written in more than one way.
 fn shapes() -> Vec<Case> {
     let get = |path: &str| Request::new("GET", key(path));
     let put = |path: &str| Request::new("PUT", key(path)).body("x");
@@ -74,7 +74,7 @@ fn shapes() -> Vec<Case> {
             200,
         ),
         case("reserved characters, encoded", put("%21%22%23%24%25%26%27%28%29%2A%2B%2C%3A%3B%3D%3F%40%5B%5D"), 200),
-        case("what looks encoded twice", put("a%252Fb%2520c"), 200),
+        case("characters that look encoded twice", put("a%252Fb%2520c"), 200),
         case("slashes, not normalized", put("slashes//x"), 200),
         case("dots, not normalized", put("dots/./../x"), 200),
         case("a trailing slash", put("folder/"), 200),
@@ -93,7 +93,7 @@ fn shapes() -> Vec<Case> {
     ]
 }
 
-/// Changes each, sees every change refused, and then sends it as it was signed.
+/// For each case: asserts that every alteration is refused, then that the request as signed is accepted.
 async fn run(cases: Vec<Case>) {
     let world = World::new().await;
     let (mut wrong, mut count) = (Vec::new(), 0);
@@ -110,22 +110,22 @@ async fn run(cases: Vec<Case>) {
             wrong.push(format!("{name}: {answer}; expected {status} {code}"));
         }
     }
-    verdict(count, &wrong);
+    assert_no_faults(count, &wrong);
 }
 
 #[tokio::test]
-async fn the_examples_of_aws_are_let_in_and_refused_once_changed() {
+async fn the_examples_of_aws_are_accepted_and_refused_once_changed() {
     run(examples()).await;
 }
 
 #[tokio::test]
-async fn the_shapes_of_the_signing_suite_are_let_in_and_refused_once_changed() {
+async fn the_cases_of_the_signing_suite_are_accepted_and_refused_once_changed() {
     run(shapes()).await;
 }
 
-/// A request reads back what it wrote, so that "let in" means let in as it was meant.
+/// Accepted requests use the right key: an object is read back under the key that it was written to.
 #[tokio::test]
-async fn paths_are_keys_to_the_letter() {
+async fn paths_are_exact_keys() {
     let world = World::new().await;
     for (path, name) in [
         ("test%24file.text", "test$file.text"),

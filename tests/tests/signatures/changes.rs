@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::request::Payload;
 use super::{DENIED, MALFORMED, MISMATCH, Refusals, Request, Signer, Wire};
 
-/// Another method or subresource, which there may not be: that is told whoever signed.
+/// The refusals of another method or subresource. If it does not exist, that is answered before the signature is
+/// checked.
 const OTHER_OPERATION: Refusals = &[MISMATCH[0], (405, "MethodNotAllowed"), (412, "PreconditionFailed")];
 
 /// A request that must be refused.
@@ -19,10 +20,10 @@ const SKEWED: Refusals = &[(403, "RequestTimeTooSkewed")];
 const SCOPE: Refusals = &[(400, "AuthorizationHeaderMalformed")];
 const UNKNOWN_KEY: Refusals = &[(403, "InvalidAccessKeyId")];
 const OTHER_BODY: Refusals = &[(400, "XAmzContentSHA256Mismatch"), (400, "BadDigest")];
-/// AWS names only the header that is missing, with one code or another.
+/// The refusals of a missing header: AWS uses different codes, and names the header.
 const MISSING: Refusals =
     &[(403, "AccessDenied"), (403, "SignatureDoesNotMatch"), (400, "InvalidRequest"), (400, "MissingSecurityHeader")];
-/// Longer than AWS lets a clock be off.
+/// More than the clock difference that AWS accepts, 15 minutes.
 const SKEW: Duration = Duration::from_secs(16 * 60);
 
 /// All changes of a request.
@@ -44,7 +45,7 @@ fn change(what: impl Into<String>, wire: Wire, expected: Refusals) -> Change {
     Change { what: what.into(), wire, expected }
 }
 
-/// Method, path and query.
+/// Changes of method, path and query.
 fn target(wire: &Wire) -> Vec<Change> {
     let method = match wire.method.as_str() {
         "GET" | "HEAD" => "PUT",
@@ -71,7 +72,7 @@ fn target(wire: &Wire) -> Vec<Change> {
     changes
 }
 
-/// Each signed header is dropped, changed and doubled; others are added.
+/// Drops, changes and doubles each signed header; adds others.
 fn headers(wire: &Wire) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut names: Vec<_> = wire.headers.iter().map(|(name, _)| name.to_lowercase()).collect();
@@ -93,11 +94,11 @@ fn headers(wire: &Wire) -> Vec<Change> {
     changes
 }
 
-/// As well formed as the one that was signed, so that nothing but the signature speaks against it.
+/// A different, well-formed value, so that only the signature is wrong.
 fn other_value(name: &str, value: &str) -> String {
     match name {
         "host" => "elsewhere.example:9000".to_owned(),
-        // A second earlier or later, which is far from skewed.
+        // A second earlier or later, well within the accepted clock difference.
         "x-amz-date" => {
             let (start, second) = value.split_at(value.len() - 2);
             format!("{start}{}Z", if second == "0Z" { '1' } else { '0' })
@@ -114,7 +115,7 @@ fn other_value(name: &str, value: &str) -> String {
     }
 }
 
-/// The header that carries the signature.
+/// Changes of the `Authorization` header.
 fn authorization(wire: &Wire) -> Vec<Change> {
     let good = wire.header("authorization").expect("it is signed").to_owned();
     let (start, signature) = good.rsplit_once('=').expect("a signature");
@@ -139,7 +140,7 @@ fn without_list(authorization: &str) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The same request, signed well by the wrong signer.
+/// The request with a valid signature by another key, region, service, host or time.
 fn signers(signer: &Signer, request: &Request) -> Vec<Change> {
     let [secret, foreign, region, service] = signer.wrong();
     let host = Signer { host: "examplebucket.s3.amazonaws.com".to_owned(), ..signer.clone() };
@@ -147,7 +148,7 @@ fn signers(signer: &Signer, request: &Request) -> Vec<Change> {
     let hostless = Signer { excluded: vec!["host"], ..signer.clone() };
     vec![
         change("another secret", secret.sign(request), MISMATCH),
-        change("a key of nobody", foreign.sign(request), UNKNOWN_KEY),
+        change("an unknown access key id", foreign.sign(request), UNKNOWN_KEY),
         change("another region", region.sign(request), SCOPE),
         change("another service", service.sign(request), SCOPE),
         change("signed for another host", here(host.sign(request)), MISMATCH),

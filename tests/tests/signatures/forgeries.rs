@@ -2,14 +2,14 @@
 
 use super::request::{Payload, Request};
 use super::world::BUCKET;
-use super::{DENIED, MALFORMED, Refusals, Wire, World, verdict};
+use super::{DENIED, MALFORMED, Refusals, Wire, World, assert_no_faults};
 
 const INVALID: Refusals = &[(400, "InvalidRequest"), (400, "InvalidArgument"), (400, "AuthorizationHeaderMalformed")];
 const TOKEN: Refusals = &[(400, "InvalidToken"), (403, "InvalidAccessKeyId")];
 const HASH: Refusals = &[(400, "InvalidArgument"), (400, "InvalidRequest"), (400, "XAmzContentSHA256Mismatch")];
 
 #[tokio::test]
-async fn what_is_no_signature_is_refused_as_such() {
+async fn malformed_signatures_are_refused_by_their_fault() {
     let world = World::new().await;
     let mut before = world.state().await;
     let mut wrong = Vec::new();
@@ -17,7 +17,7 @@ async fn what_is_no_signature_is_refused_as_such() {
     for (what, wire, expected) in &cases {
         wrong.extend(world.refused(&mut before, what, wire, expected).await);
     }
-    verdict(cases.len(), &wrong);
+    assert_no_faults(cases.len(), &wrong);
 }
 
 fn cases(world: &World) -> Vec<(&'static str, Wire, Refusals)> {

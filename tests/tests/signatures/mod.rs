@@ -18,16 +18,16 @@ mod world;
 pub use request::{Payload, Request};
 pub use signer::Signer;
 pub use wire::{Answer, Wire, encode};
-use world::{World, verdict};
+use world::{World, assert_no_faults};
 
-/// A status and a code of S3; an answer may have one of several.
+/// The possible refusals of a request: status and S3 error code.
 type Refusals = &'static [(u16, &'static str)];
 
-/// The signature does not cover what was sent.
+/// The signature is not that of the request.
 const MISMATCH: Refusals = &[(403, "SignatureDoesNotMatch")];
-/// Not signed, or not for this.
+/// The request is unsigned, or its signature does not permit it.
 const DENIED: Refusals = &[(403, "AccessDenied")];
-/// What is covered is missing, doubled or malformed: the code depends on what is noticed first.
+/// A signed part is missing, doubled or malformed: the code depends on which check fails first.
 const MALFORMED: Refusals = &[
     (403, "SignatureDoesNotMatch"),
     (403, "AccessDenied"),

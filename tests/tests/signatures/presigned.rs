@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::changes::Change;
 use super::request::{Payload, Request};
 use super::world::BUCKET;
-use super::{DENIED, MALFORMED, MISMATCH, Refusals, Signer, Wire, World, verdict};
+use super::{DENIED, MALFORMED, MISMATCH, Refusals, Signer, Wire, World, assert_no_faults};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -18,7 +18,7 @@ fn request(method: &'static str, key: &str) -> Request {
     Request::new(method, format!("/{BUCKET}/{key}")).payload(Payload::Unsigned)
 }
 
-/// URLs that are good, with what they are answered.
+/// Valid URLs, each with the status of its answer.
 fn cases() -> Vec<(&'static str, Request, u16)> {
     let typed = "response-content-type=text%2Fplain&response-cache-control=no-store";
     vec![
@@ -35,7 +35,7 @@ fn cases() -> Vec<(&'static str, Request, u16)> {
 }
 
 #[tokio::test]
-async fn a_url_opens_one_request_and_no_other() {
+async fn a_url_allows_one_request_and_no_other() {
     let world = World::new().await;
     let (mut wrong, mut count) = (Vec::new(), 0);
     for (name, request, status) in cases() {
@@ -50,7 +50,7 @@ async fn a_url_opens_one_request_and_no_other() {
             wrong.push(format!("{name}: {answer}; expected {status}"));
         }
     }
-    verdict(count, &wrong);
+    assert_no_faults(count, &wrong);
 }
 
 fn changes(signer: &Signer, request: &Request) -> Vec<Change> {
@@ -82,7 +82,7 @@ fn changes(signer: &Signer, request: &Request) -> Vec<Change> {
     changes
 }
 
-/// When it was signed, and for how long.
+/// Alterations of the time of signing and of the lifetime.
 fn times(signer: &Signer, request: &Request) -> Vec<Change> {
     let good = signer.presign(request, MINUTE);
     let for_seconds = |text: &str| {
@@ -105,14 +105,14 @@ fn times(signer: &Signer, request: &Request) -> Vec<Change> {
     .into()
 }
 
-/// Each parameter of the signature is dropped, changed and doubled.
+/// Drops, changes and doubles each parameter of the signature.
 fn params(wire: &Wire) -> Vec<Change> {
     let mut changes = Vec::new();
     let params = wire.params();
     for (index, (name, value)) in params.iter().enumerate().filter(|(_, (name, _))| name.starts_with("X-Amz-")) {
         let mut others = params.clone();
         others.remove(index);
-        // Without its signature a URL that has all the rest must not pass for one that asks for nothing.
+        // A URL with all parameters but the signature must not count as an unsigned request.
         let expected = if *name == "X-Amz-Algorithm" { NOT_A_SIGNATURE } else { MALFORMED };
         changes.push(Change { what: format!("without {name}"), wire: wire.with_params(&others), expected });
         let other = format!("{value}1");
@@ -135,12 +135,12 @@ const OTHER_PARAM: Refusals = &[
     (400, "InvalidRequest"),
 ];
 
-/// The same URL, signed well by the wrong signer.
+/// The URL with a valid signature by another key, region, service or host.
 fn signers(signer: &Signer, request: &Request) -> Vec<Change> {
     let [secret, foreign, region, service] = signer.wrong();
     [
         ("another secret", secret, MISMATCH),
-        ("a key of nobody", foreign, UNKNOWN_KEY),
+        ("an unknown access key id", foreign, UNKNOWN_KEY),
         ("another region", region, BAD_QUERY),
         ("another service", service, BAD_QUERY),
     ]
@@ -149,7 +149,7 @@ fn signers(signer: &Signer, request: &Request) -> Vec<Change> {
 }
 
 #[tokio::test]
-async fn a_url_is_good_for_as_long_as_it_says() {
+async fn a_url_expires_exactly_on_time() {
     let world = World::new().await;
     let get = request("GET", "k");
     let signer = world.signer();

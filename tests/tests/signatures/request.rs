@@ -2,13 +2,13 @@
 
 use aws_sigv4::http_request::SignableBody;
 
-/// What is sent, and how its body is covered by the signature.
+/// A request, and how its signature covers the body.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: &'static str,
-    /// Percent-encoded, as it goes on the wire.
+    /// The path, percent-encoded as it is sent.
     pub path: String,
-    /// Without the `?`; percent-encoded, in the order in which it goes on the wire.
+    /// The query without the `?`, percent-encoded, in the order in which it is sent.
     pub query: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Vec<u8>,
@@ -24,7 +24,7 @@ pub enum Payload {
     Unsigned,
     /// `STREAMING-AWS4-HMAC-SHA256-PAYLOAD`: chunks, each with a signature.
     Chunks,
-    /// `STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER`: the same, and a signed trailer.
+    /// `STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER`: chunks and a trailer, each with a signature.
     ChunksAndTrailer,
     /// `STREAMING-UNSIGNED-PAYLOAD-TRAILER`: chunks and a trailer without signatures.
     UnsignedTrailer,
@@ -57,7 +57,7 @@ impl Request {
         self
     }
 
-    /// What the signer has to know of the body.
+    /// The body as the signer needs it.
     pub fn signable(&self) -> SignableBody<'_> {
         match self.payload {
             Payload::Hashed => SignableBody::Bytes(&self.body),

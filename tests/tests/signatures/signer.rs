@@ -1,4 +1,4 @@
-//! The AWS SDK's own signer, with all of its inputs open to change.
+//! The AWS SDK's signer, with every input as a public field.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -16,7 +16,7 @@ use bytes::Bytes;
 use super::{Request, Wire};
 use crate::support::*;
 
-/// A key, and what a signature is bound to.
+/// A key, and the other inputs of a signature.
 #[derive(Clone)]
 pub struct Signer {
     pub host: String,
@@ -29,7 +29,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// The root key, now.
+    /// A signer with the root key and the current time.
     pub fn new(server: &Server) -> Self {
         let host = server.s3().split_once("://").expect("a URL").1.to_owned();
         let (region, service) = ("us-east-1".to_owned(), "s3".to_owned());
@@ -37,8 +37,8 @@ impl Signer {
         Self { host, key, region, service, time, excluded: Vec::new() }.now()
     }
 
-    /// The same, now.
-    #[expect(clippy::disallowed_methods, reason = "the server under test lives by the machine's clock")]
+    /// This signer with the current time.
+    #[expect(clippy::disallowed_methods, reason = "the server under test uses the system clock")]
     pub fn now(&self) -> Self {
         Self { time: SystemTime::now(), ..self.clone() }
     }
@@ -51,8 +51,7 @@ impl Signer {
         Self { time: self.time + by, ..self.clone() }
     }
 
-    /// Signers whose signatures of the same request are not good: of another secret, a key of nobody, another region and
-    /// another service.
+    /// Signers whose signatures are invalid: with another secret, an unknown key, another region and another service.
     pub fn wrong(&self) -> [Self; 4] {
         let mut secret = self.clone();
         secret.key.secret_access_key = "x".repeat(40);
@@ -63,12 +62,12 @@ impl Signer {
         [secret, foreign, region, service]
     }
 
-    /// Signed in its headers. The body is framed by [`super::streams`] where the payload says so.
+    /// Signs a request in its headers. A body in chunks is added by [`super::streams`].
     pub fn sign(&self, request: &Request) -> Wire {
         self.sign_with_seed(request).0
     }
 
-    /// Also gives the signature, which the first chunk is signed after.
+    /// Signs a request in its headers; also returns the signature, which is an input of the first chunk's signature.
     pub fn sign_with_seed(&self, request: &Request) -> (Wire, String) {
         let (instructions, signature) = self.run(request, SignatureLocation::Headers, None).into_parts();
         let mut wire = self.unsigned(request);
@@ -76,7 +75,7 @@ impl Signer {
         (wire, signature)
     }
 
-    /// Signed in its query.
+    /// Signs a request in its query.
     pub fn presign(&self, request: &Request, expires: Duration) -> Wire {
         let output = self.run(request, SignatureLocation::QueryParams, Some(expires));
         let mut wire = self.unsigned(request);
@@ -86,7 +85,7 @@ impl Signer {
         wire
     }
 
-    /// The same request as anybody could send it.
+    /// The request without a signature.
     pub fn unsigned(&self, request: &Request) -> Wire {
         let headers = request.headers.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
         let host = ("host".to_owned(), self.host.clone());
@@ -100,7 +99,7 @@ impl Signer {
         }
     }
 
-    /// The signature of a chunk that follows what `before` signed.
+    /// The signature of a chunk; `before` is the signature before it.
     pub fn chunk(&self, content: &[u8], before: &str) -> String {
         let identity = self.identity();
         let params = self.params(&identity, ());
@@ -122,7 +121,7 @@ impl Signer {
         expires: Option<Duration>,
     ) -> SigningOutput<aws_sigv4::http_request::SigningInstructions> {
         let mut settings = SigningSettings::default();
-        // What S3 does and no other service: the path is signed as it is, and the hash of the body is a header.
+        // Only S3 signs the path unchanged, and has the hash of the body in a header.
         settings.percent_encoding_mode = PercentEncodingMode::Single;
         settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
         settings.payload_checksum_kind = PayloadChecksumKind::XAmzSha256;

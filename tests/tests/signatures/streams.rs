@@ -3,7 +3,7 @@
 use super::changes::Change;
 use super::request::{Payload, Request};
 use super::world::BUCKET;
-use super::{MISMATCH, Refusals, Signer, Wire, World, verdict};
+use super::{MISMATCH, Refusals, Signer, Wire, World, assert_no_faults};
 
 const SUM: &str = "x-amz-checksum-crc32";
 
@@ -28,7 +28,7 @@ struct Frame {
 struct Stream {
     wire: Wire,
     frames: Vec<Frame>,
-    /// Lines behind the last frame.
+    /// The lines after the last frame.
     trailer: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ impl Stream {
         Self::with(signer, payload, content, size, &sum(content), Some(content.len()))
     }
 
-    /// With another checksum or decoded length than those of the content, all of it signed.
+    /// Signs `content` with a checksum and a decoded length that may differ from those of the content.
     fn with(signer: &Signer, payload: Payload, content: &[u8], size: usize, sum: &str, length: Option<usize>) -> Self {
         let mut request = Request::new("PUT", format!("/{BUCKET}/stream")).payload(payload);
         request = request.header("content-encoding", "aws-chunked");
@@ -89,14 +89,14 @@ impl Stream {
         Wire { body: self.body(), ..self.wire.clone() }
     }
 
-    /// Changed in one place.
+    /// The request after a change of its stream.
     fn but(&self, change: impl FnOnce(&mut Self)) -> Wire {
         let mut other = self.clone();
         change(&mut other);
         other.wire()
     }
 
-    /// The first `length` bytes of the body; the client says so, or keeps the length it announced.
+    /// The first `length` bytes of the body. If `announced`, `content-length` is that length, else the original one.
     fn cut(&self, length: usize, announced: bool) -> Wire {
         let mut wire = self.wire();
         wire.length = (!announced).then_some(wire.body.len());
@@ -105,7 +105,7 @@ impl Stream {
     }
 }
 
-/// CRC-32 as the header carries it.
+/// CRC-32 as the header has it.
 fn sum(content: &[u8]) -> String {
     use base64::Engine as _;
     let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32IsoHdlc, content);
@@ -125,7 +125,7 @@ const STREAMS: [(&str, Payload); 3] = [
     ("unsigned chunks and trailer", Payload::UnsignedTrailer),
 ];
 
-/// What each stream carries: the example of AWS, less than a chunk, nothing, and many chunks.
+/// The content of each stream: AWS's example, less than a chunk, nothing, and many chunks.
 fn bodies() -> [(Vec<u8>, usize); 4] {
     let many = (0..200_000_u32).map(|number| number.to_le_bytes()[0] ^ number.to_le_bytes()[1]);
     [(vec![b'a'; 66_560], 65_536), (b"short".to_vec(), 65_536), (Vec::new(), 65_536), (many.collect(), 8192)]
@@ -145,7 +145,7 @@ async fn chunks_are_put_together() {
 }
 
 #[tokio::test]
-async fn a_touched_frame_is_refused_and_leaves_no_object() {
+async fn a_changed_frame_is_refused_and_leaves_no_object() {
     let world = World::new().await;
     let mut before = world.state().await;
     let (mut wrong, mut count) = (Vec::new(), 0);
@@ -168,14 +168,14 @@ async fn a_touched_frame_is_refused_and_leaves_no_object() {
             }
         }
     }
-    verdict(count, &wrong);
+    assert_no_faults(count, &wrong);
 }
 
 fn changes<const N: usize>(list: [(&str, Wire, Refusals); N]) -> Vec<Change> {
     list.map(|(what, wire, expected)| Change { what: what.to_owned(), wire, expected }).into()
 }
 
-/// Frames lost, cut, and frames that are none.
+/// Missing, truncated and malformed frames.
 fn framing(stream: &Stream) -> Vec<Change> {
     let whole = stream.body().len();
     let mut changes = changes([
@@ -187,16 +187,16 @@ fn framing(stream: &Stream) -> Vec<Change> {
         ("without its last frame", stream.but(|stream| drop(stream.frames.pop())), CUT),
         ("without its first frame", stream.but(|stream| drop(stream.frames.remove(0))), CUT),
         ("a frame twice", stream.but(|stream| stream.frames.insert(0, stream.frames[0].clone())), LENGTH),
-        ("a size that is none", stream.but(|stream| stream.frames[0].head.insert(0, 'z')), LENGTH),
+        ("a size that is not a number", stream.but(|stream| stream.frames[0].head.insert(0, 'z')), LENGTH),
         ("a size of 2^64", stream.but(|stream| stream.frames[0].head.insert_str(0, "ffffffffffffffff")), LENGTH),
         ("an extension without end", stream.but(|stream| stream.frames[0].head += &"x".repeat(100_000)), LENGTH),
     ]);
-    // The whole of nothing: no frame at all.
+    // An empty body, without the last frame.
     changes.push(Change { what: "no frame".to_owned(), wire: stream.cut(0, true), expected: CUT });
     changes
 }
 
-/// The decoded length is signed, and still wrong.
+/// A wrong decoded length, with a valid signature.
 fn lengths(signer: &Signer, payload: Payload, content: &[u8], size: usize) -> Vec<Change> {
     let with = |length| Stream::with(signer, payload, content, size, &sum(content), length).wire();
     changes([
@@ -207,7 +207,7 @@ fn lengths(signer: &Signer, payload: Payload, content: &[u8], size: usize) -> Ve
     ])
 }
 
-/// Each frame's signature covers its content and the frame before.
+/// Changes of the frames: each signature covers the frame's content and the frame before it.
 fn signatures(stream: &Stream) -> Vec<Change> {
     let last = stream.frames.len() - 1;
     let mut list = changes([
@@ -227,7 +227,7 @@ fn unsigned(head: &str) -> String {
     head.split(';').next().expect("a size").to_owned()
 }
 
-/// The trailer and its checksum.
+/// Changes of the trailer and its checksum.
 fn trailers(signer: &Signer, payload: Payload, content: &[u8], size: usize) -> Vec<Change> {
     let stream = Stream::new(signer, payload, content, size);
     let wrong_sum = Stream::with(signer, payload, content, size, "AAAAAA==", Some(content.len())).wire();

@@ -4,10 +4,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-/// Far above what an answer takes.
+/// The time limit of an answer, far above the usual time.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Sent exactly as it is.
+/// A request that is sent exactly as it is.
 #[derive(Clone, Debug)]
 pub struct Wire {
     pub method: String,
@@ -15,34 +15,34 @@ pub struct Wire {
     pub query: String,
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// The `content-length`, where it is not that of the body.
+    /// The `content-length`, if it is not that of the body.
     pub length: Option<usize>,
 }
 
-/// What came back.
+/// The answer to a request.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
-    /// The code of an S3 error; empty without one, as for HEAD.
+    /// The S3 error code; empty if there is none, as for HEAD.
     pub code: String,
     pub text: String,
 }
 
 impl Wire {
-    /// Appends a parameter, its value encoded.
+    /// Appends a parameter and encodes its value.
     pub fn add_query(&mut self, name: &str, value: &str) {
         let separator = if self.query.is_empty() { "" } else { "&" };
         let value = encode(value);
         self.query = format!("{}{separator}{name}={value}", self.query);
     }
 
-    /// The parameters, encoded.
+    /// The parameters, still encoded.
     pub fn params(&self) -> Vec<(&str, &str)> {
         let pairs = self.query.split('&').filter(|pair| !pair.is_empty());
         pairs.map(|pair| pair.split_once('=').unwrap_or((pair, ""))).collect()
     }
 
-    /// With other parameters.
+    /// The request with these parameters in place of its own.
     pub fn with_params(&self, params: &[(&str, &str)]) -> Self {
         let pairs: Vec<_> = params.iter().map(|(name, value)| format!("{name}={value}")).collect();
         Self { query: pairs.join("&"), ..self.clone() }
@@ -52,14 +52,14 @@ impl Wire {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// With a header changed; it must be there.
+    /// The request with another value of a header, which it must have.
     pub fn with_header(mut self, name: &str, value: impl Into<String>) -> Self {
         let found = self.headers.iter_mut().find(|(key, _)| key.eq_ignore_ascii_case(name));
         found.unwrap_or_else(|| panic!("there is no {name} to change")).1 = value.into();
         self
     }
 
-    /// With one more header, whatever is there.
+    /// The request with one more header, even if it has one of that name.
     pub fn and_header(mut self, name: &str, value: impl Into<String>) -> Self {
         self.headers.push((name.to_owned(), value.into()));
         self
@@ -70,14 +70,14 @@ impl Wire {
         self
     }
 
-    /// Sends it on a connection of its own and reads the whole answer.
+    /// Sends the request on a new connection and reads the whole answer.
     pub fn send(&self, address: &str) -> Answer {
         let mut socket = TcpStream::connect(address).expect("the server accepts");
         socket.set_read_timeout(Some(LIMIT)).expect("a timeout");
         socket.set_write_timeout(Some(LIMIT)).expect("a timeout");
         let mut bytes = self.head().into_bytes();
         bytes.extend(&self.body);
-        // A server that refuses early closes before it has read everything; what it said is there all the same.
+        // A server that refuses early closes before it has read everything; its answer can still be read.
         if socket.write_all(&bytes).is_ok() && self.length.is_some() {
             let _ = socket.shutdown(Shutdown::Write);
         }
@@ -118,7 +118,7 @@ impl Answer {
     }
 }
 
-/// Everything but the unreserved characters of RFC 3986, as Signature Version 4 has it.
+/// Percent-encodes all but the unreserved characters of RFC 3986, as Signature Version 4 requires.
 pub fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes().map(|byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()

@@ -6,7 +6,7 @@ use crate::support::*;
 
 /// The bucket of every request.
 pub const BUCKET: &str = "examplebucket";
-/// What the object `k` holds.
+/// The content of the object `k`.
 pub const CONTENT: &[u8] = b"Welcome to Amazon S3.";
 
 /// A server under test.
@@ -17,7 +17,7 @@ pub struct World {
 }
 
 impl World {
-    /// With the objects that the requests read, copy and delete.
+    /// A server with the objects that the requests read, copy and delete.
     pub async fn new() -> Self {
         let server = Server::start();
         let client = root_client(&server);
@@ -29,7 +29,7 @@ impl World {
         Self { _server: server, signer, client }
     }
 
-    /// The root key's, by the clock of now: what it signs for a minute must not be older when it is sent.
+    /// A signer with the root key and the current time, since a URL that is valid for a minute must not expire here.
     pub fn signer(&self) -> Signer {
         self.signer.now()
     }
@@ -53,12 +53,13 @@ impl World {
         wire.send(&self.signer.host)
     }
 
-    /// Sends what must be refused; tells what was wrong with the refusal. `before` is the bucket's state until then.
+    /// Sends a request that must be refused; returns the fault of the refusal, if there is one. `before` is the
+    /// bucket's state before the request.
     pub async fn refused(&self, before: &mut String, what: &str, wire: &Wire, expected: Refusals) -> Option<String> {
         let answer = self.send(wire);
         let after = self.state().await;
         if after != *before {
-            // The next request is judged by what this one left.
+            // The next request is compared with the state after this one.
             let before = std::mem::replace(before, after.clone());
             return Some(format!("{what}: {answer}; the bucket changed from\n{before}to\n{after}"));
         }
@@ -72,7 +73,7 @@ impl World {
     }
 }
 
-/// The answer to HEAD has no body, so only its status can tell.
+/// Whether the refusal is an expected one. The answer to HEAD has no body, so only its status is compared.
 fn refusal_fits(wire: &Wire, answer: &Answer, expected: Refusals) -> bool {
     let status = |(status, _): &(u16, &str)| *status == answer.status;
     match wire.method.as_str() {
@@ -81,8 +82,8 @@ fn refusal_fits(wire: &Wire, answer: &Answer, expected: Refusals) -> bool {
     }
 }
 
-/// Fails with everything that was wrong, so that one run shows the whole of it.
+/// Fails with all faults at once, so that one run shows every one.
 #[track_caller]
-pub fn verdict(count: usize, wrong: &[String]) {
+pub fn assert_no_faults(count: usize, wrong: &[String]) {
     assert!(wrong.is_empty(), "{} of {count} went wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -37,7 +37,13 @@ pub async fn rights(server: &Server, key: &Credentials, bucket: &str) -> Rights 
     let body = aws_sdk_s3::primitives::ByteStream::from_static(b"probe");
     let put = client.put_object().bucket(bucket).key("probe").body(body).send().await.map(drop);
     if put.is_ok() {
-        client.delete_object().bucket(bucket).key("probe").send().await.expect("who may put may delete");
+        client
+            .delete_object()
+            .bucket(bucket)
+            .key("probe")
+            .send()
+            .await
+            .expect("the right to put includes the right to delete");
     }
     let (read, write) = (code(read), code(put));
     match (read.as_str(), write.as_str()) {

@@ -73,7 +73,7 @@ async fn content(client: &Client, bucket: &str, key: &str, path: &Path) -> Strin
         assert!(buffer == piece, "{key:?} differs in the {} bytes at {at}", piece.len());
         at += piece.len();
     }
-    assert_eq!(file.read(&mut [0]).expect("readable"), 0, "{key:?} goes on after {at} bytes");
+    assert_eq!(file.read(&mut [0]).expect("readable"), 0, "the file {key:?} is longer than the {at} bytes of GET");
     tag
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tests::prelude::*;
 
-/// Far longer than a command takes, so that a busy machine does not fail a test.
+/// The time limit of a command, long enough for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs a command that has to succeed with `--output json`, and returns its output, or null if there is none.
@@ -32,7 +32,7 @@ pub fn refusal(server: &Server, args: &[&str], status: i32) -> String {
     outcome.stderr
 }
 
-/// Runs a command, whatever its result.
+/// Runs a command, which may fail.
 #[track_caller]
 pub fn cli(server: &Server, args: &[&str]) -> Outcome {
     match run(&mut server.cli(args), LIMIT) {

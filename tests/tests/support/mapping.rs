@@ -23,7 +23,8 @@ impl Mapping {
     pub fn read(&self, at: usize, len: usize) -> Vec<u8> {
         assert!(at + len <= self.len, "{len} bytes at {at} of {}", self.len);
         let mut bytes = vec![0; len];
-        // SAFETY: within the mapping by the check; copied, since others may change the file meanwhile.
+        // SAFETY: the check keeps the range within the mapping; the bytes are copied, since the file may change
+        // meanwhile.
         unsafe { std::ptr::copy_nonoverlapping(self.at.cast::<u8>().add(at), bytes.as_mut_ptr(), len) };
         bytes
     }
@@ -31,20 +32,20 @@ impl Mapping {
     /// Changes bytes.
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at + bytes.len() <= self.len, "{} bytes at {at} of {}", bytes.len(), self.len);
-        // SAFETY: within the mapping by the check, which is writable and not borrowed anywhere.
+        // SAFETY: the check keeps the range within the mapping, which is writable and not borrowed.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at.cast::<u8>().add(at), bytes.len()) };
     }
 
-    /// msync(2): changes are in the file and on disk afterwards.
+    /// msync(2): afterwards changes are in the file and on disk.
     pub fn sync(&self) -> std::io::Result<()> {
-        // SAFETY: exactly the mapping.
+        // SAFETY: the range is exactly the mapping.
         Ok(unsafe { msync(self.at, self.len, MsyncFlags::SYNC) }?)
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly the mapping, and the last use of it.
-        unsafe { munmap(self.at, self.len) }.expect("a mapping is there until here");
+        // SAFETY: the range is exactly the mapping, and this is its last use.
+        unsafe { munmap(self.at, self.len) }.expect("the mapping exists until it is dropped");
     }
 }

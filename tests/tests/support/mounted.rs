@@ -56,11 +56,11 @@ impl Mounted {
 
     /// Ends the mount by force: waiting processes get an error.
     pub fn break_off(&self) {
-        // It may have ended already.
+        // The mount may have ended already.
         let _ = unmount(&self.dir, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
 
-    /// Where it is.
+    /// The mount point.
     pub fn path(&self) -> &Path {
         &self.dir
     }

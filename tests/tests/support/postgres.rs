@@ -109,10 +109,11 @@ impl Postgres {
     }
 
     /// The number of transactions in the output of pgbench.
-    pub fn transactions(told: &str) -> u64 {
-        let mut lines = told.lines().filter_map(|line| line.strip_prefix("number of transactions actually processed:"));
+    pub fn transactions(output: &str) -> u64 {
+        let mut lines =
+            output.lines().filter_map(|line| line.strip_prefix("number of transactions actually processed:"));
         let count = lines.next().and_then(|rest| rest.trim().split('/').next()).and_then(|count| count.parse().ok());
-        count.unwrap_or_else(|| panic!("pgbench tells no count:\n{told}"))
+        count.unwrap_or_else(|| panic!("pgbench reports no count:\n{output}"))
     }
 
     /// The number of transactions in the tables of pgbench, whose sums have to agree.
@@ -121,8 +122,8 @@ impl Postgres {
                     and (select sum(tbalance) from pgbench_tellers) = (select sum(bbalance) from pgbench_branches) \
                     and (select coalesce(sum(delta), 0) from pgbench_history) = \
                     (select sum(bbalance) from pgbench_branches), (select count(*) from pgbench_history)";
-        let told = self.run("psql", ["-At", "-c", sums, DATABASE], limit(60));
-        let (agree, count) = told.trim().split_once('|').expect("two columns");
+        let output = self.run("psql", ["-At", "-c", sums, DATABASE], limit(60));
+        let (agree, count) = output.trim().split_once('|').expect("two columns");
         assert_eq!(agree, "t", "the sums of pgbench differ");
         count.parse().expect("a count")
     }
@@ -132,8 +133,8 @@ impl Postgres {
         self.run("pg_amcheck", ["--install-missing", "--heapallindexed", "--parent-check", DATABASE], limit(120));
         self.stop();
         let data = self.data.clone();
-        let told = self.run("pg_checksums", [OsStr::new("--check"), "-D".as_ref(), data.as_os_str()], limit(120));
-        assert!(told.lines().any(|line| line.split_whitespace().eq(["Bad", "checksums:", "0"])), "{told}");
+        let output = self.run("pg_checksums", [OsStr::new("--check"), "-D".as_ref(), data.as_os_str()], limit(120));
+        assert!(output.lines().any(|line| line.split_whitespace().eq(["Bad", "checksums:", "0"])), "{output}");
     }
 
     /// The server's log.

@@ -1,4 +1,4 @@
-//! Programs that are S3 clients, run with the server's address and root key; the scripts of `tests/python` among them.
+//! S3 clients as child processes, with the server's address and root key; among them the scripts of `tests/python`.
 
 use std::path::Path;
 use std::process::Command;

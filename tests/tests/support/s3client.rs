@@ -5,9 +5,9 @@ use std::time::Duration;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, StalledStreamProtectionConfig, retry::RetryConfig};
 
-/// How long a connection or a body may stand still. Left to itself the client waits for 3 and 5 seconds, which a disk or a
-/// processor that others use may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of connecting, and of a body that makes no progress. The client's defaults, 3 and 5 seconds, are too
+/// short for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A client for one endpoint, with path-style addresses (`http://127.0.0.1:PORT/BUCKET/KEY`) and no retries: a
 /// request that fails once is a finding, not noise.
@@ -20,13 +20,13 @@ pub fn s3client(endpoint: &str, key: &str, secret: &str) -> aws_sdk_s3::Client {
         .credentials_provider(Credentials::new(key, secret, None, None, "tests"))
         .force_path_style(true)
         .retry_config(RetryConfig::disabled())
-        .timeout_config(TimeoutConfig::builder().connect_timeout(PATIENCE).build())
-        .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(PATIENCE).build())
+        .timeout_config(TimeoutConfig::builder().connect_timeout(TIMEOUT).build())
+        .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(TIMEOUT).build())
         .build();
     aws_sdk_s3::Client::from_conf(config)
 }
 
-/// Against a listener that answers one request, so that the client is proven without a server.
+/// A test of the client against a listener that answers one request, without a server.
 #[tokio::test]
 async fn the_client_speaks_plain_http_in_path_style() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -1,5 +1,5 @@
-//! Which crate may know which: `proto → cosi, csi` and `objstore → s3, cosi, csi, fuse → amphora → tests`; `corpora`, for
-//! tests alone, knows none. Crates inside another's folder are members of the workspace like the others.
+//! Allowed dependencies between our crates: `proto → cosi, csi` and `objstore → s3, cosi, csi, fuse → amphora → tests`.
+//! `corpora`, which only tests use, depends on none. Crates inside another's folder are members of the workspace too.
 //!
 //! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach
 //!   them through `objstore` alone.
@@ -7,7 +7,7 @@
 
 use super::tree::{File, Finding, has_word};
 
-/// Our crates, each with those of them it may depend on. `csi` and `fuse` do not know each other.
+/// Our crates, each with those of ours that it may depend on. `csi` and `fuse` do not depend on each other.
 const ARROWS: &[(&str, &[&str])] = &[
     ("proto", &[]),
     ("corpora", &[]),
@@ -41,7 +41,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];
 
-/// Our crates that hold what tests share: entries of `[dev-dependencies]` alone.
+/// Our crates for tests: they may be in `[dev-dependencies]` only.
 const FOR_TESTS: [&str; 2] = ["corpora", "objstore-testing"];
 
 /// Crates and modules that stand for a protocol or an engine, each with the folders that may name them.
@@ -83,7 +83,11 @@ pub fn members_without_arrows(files: &[File]) -> Vec<Finding> {
     let manifests =
         files.iter().filter(|file| members.iter().any(|member| file.path == format!("{member}/Cargo.toml")));
     let unlisted = manifests.filter(|file| !ARROWS.iter().any(|(name, _)| package(file) == Some(name)));
-    unlisted.map(|file| file.finding(1, "say in `ARROWS` of tidy/arrows.rs which crates it may depend on")).collect()
+    unlisted
+        .map(|file| {
+            file.finding(1, "add this crate to `ARROWS` in tidy/arrows.rs, with the crates that it may depend on")
+        })
+        .collect()
 }
 
 /// The folders of the workspace's members, as the root Cargo.toml lists them.
@@ -100,7 +104,7 @@ fn package(file: &File) -> Option<&str> {
     entry.split('"').nth(1).filter(|_| manifest)
 }
 
-/// Every foreign dependency in the root Cargo.toml says behind it what it is for.
+/// Every third-party dependency in the root Cargo.toml has its reason in a comment behind it.
 pub fn dependency_reasons(file: &File) -> Vec<Finding> {
     if file.path != "Cargo.toml" {
         return Vec::new();

@@ -1,19 +1,19 @@
-//! The product code of a Rust file as a row of tokens: without comments, without string and character literals, and
+//! The product code of a Rust file as a list of tokens: without comments, without string and character literals, and
 //! without items behind `#[cfg(test)]`.
 //!
-//! It reads as much of Rust as the tests beside it need: names, `::`, brackets and single signs.
+//! It knows only as much of Rust's syntax as these checks need: names, `::`, brackets and single characters.
 
-/// A name, a `::` or one other sign, and its line.
+/// A name, a `::` or one other character, and its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token<'a> {
     pub text: &'a str,
     pub line: usize,
 }
 
-/// What a file holds besides its tests.
+/// The product code of a file.
 pub struct Product<'a> {
     pub tokens: Vec<Token<'a>>,
-    /// Modules in files of their own which are declared here for tests alone.
+    /// Modules in their own files that are declared here behind `#[cfg(test)]`.
     pub test_modules: Vec<&'a str>,
 }
 
@@ -44,7 +44,7 @@ fn is_test_attribute(tokens: &[Token<'_>]) -> bool {
     texts(attribute).any(|text| text == "test") && !texts(attribute).any(|text| text == "not")
 }
 
-/// Where the item behind the attributes at `at` starts.
+/// The index of the item after the attributes at `at`.
 fn item_start(tokens: &[Token<'_>], mut at: usize) -> usize {
     while tokens.get(at).is_some_and(|token| token.text == "#") {
         at = closing(tokens, at + 1) + 1;
@@ -58,7 +58,7 @@ fn declared_module<'a>(item: &[Token<'a>]) -> Option<&'a str> {
     (item.get(at + 2)?.text == ";").then(|| item[at + 1].text)
 }
 
-/// Behind the last token of the item, field, variant or statement at `at`.
+/// The index after the last token of the item, field, variant or statement at `at`.
 fn item_end(tokens: &[Token<'_>], mut at: usize) -> usize {
     const ITEMS: [&str; 14] = [
         "pub", "fn", "mod", "use", "impl", "struct", "enum", "const", "static", "type", "trait", "async", "unsafe",
@@ -122,7 +122,7 @@ fn token_length(rest: &str, first: char) -> usize {
     }
 }
 
-/// How long the blank, comment or literal is that `rest` starts with.
+/// The length of the white space, comment or literal that `rest` starts with.
 fn skipped(rest: &str) -> Option<usize> {
     let until = |from: usize, end: &str| rest[from..].find(end).map_or(rest.len(), |at| from + at + end.len());
     if rest.starts_with(char::is_whitespace) {
@@ -149,7 +149,7 @@ fn skipped(rest: &str) -> Option<usize> {
     }
 }
 
-/// The length of a literal in quotes, in which a backslash escapes the next sign.
+/// The length of a literal in quotes, in which a backslash escapes the next character.
 fn quoted(literal: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in literal.char_indices().skip(1) {

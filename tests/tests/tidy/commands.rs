@@ -1,4 +1,4 @@
-//! Commands that the documents name: `amphora …` with its flags, and `cargo …`, have to exist.
+//! Commands in the documents have to exist: `amphora …` with its flags, and `cargo …`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::process::CommandExt;
@@ -21,7 +21,7 @@ pub fn unknown(files: &[File], program: &Path) -> Vec<Finding> {
             let words: Vec<&str> = command.split_whitespace().collect();
             let wrong = match words[..] {
                 ["amphora", "help", ..] => None,
-                ["amphora", ref words @ ..] => help.judge(words),
+                ["amphora", ref words @ ..] => help.check_command(words),
                 ["cargo", command, ..] if !CARGO.contains(&command) && !aliases.contains(command) => {
                     Some(format!("`cargo {command}` does not exist"))
                 }
@@ -38,13 +38,13 @@ fn alias((_, line): (usize, &str)) -> Option<&str> {
     line.split_once(" = \"").map(|(name, _)| name).filter(|name| name.chars().all(|c| c.is_ascii_lowercase()))
 }
 
-/// A document that tells people what to type. Decisions and the changelog may tell of what was.
+/// Whether a document describes the present. Decisions and the changelog may name commands that no longer exist.
 fn is_manual(path: &str) -> bool {
     let history = path.contains("decisions/") || path == "CHANGELOG.md";
     path.ends_with(".md") && !history
 }
 
-/// What stands in code blocks, line by line, and in code spans, as far as it begins with the name of a program.
+/// The commands in code blocks, line by line, and in code spans.
 fn commands(file: &File) -> Vec<(usize, &str)> {
     let mut code = false;
     let mut found = Vec::new();
@@ -62,15 +62,15 @@ fn commands(file: &File) -> Vec<(usize, &str)> {
     found
 }
 
-/// What a program says of its commands.
+/// The help texts of a program's commands.
 struct Help<'a> {
     program: &'a Path,
     texts: HashMap<String, Option<String>>,
 }
 
 impl Help<'_> {
-    /// What is wrong with the words behind `amphora`, if anything is.
-    fn judge(&mut self, words: &[&str]) -> Option<String> {
+    /// The fault of the words after `amphora`, if there is one.
+    fn check_command(&mut self, words: &[&str]) -> Option<String> {
         let named = words.iter().take_while(|word| word.chars().all(|c| c.is_ascii_lowercase() || c == '-')).count();
         // An argument, such as the name of a bucket, may look like a command.
         let text = (0..=named).rev().find_map(|count| Some((count, self.text(&words[..count])?)));

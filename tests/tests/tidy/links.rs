@@ -1,8 +1,8 @@
 //! Links of the documents: pages, headings, files and commands that the texts name have to exist.
 //!
 //! - `docs/SUMMARY.md` lists every page of `docs/`, because mdBook builds only what it lists.
-//! - A link inside `docs/` stays inside `docs/`, because the site has nothing else. What lies outside has the address of
-//!   the repository.
+//! - A link from a page in `docs/` leads to another page in `docs/`, because the site has no other files. Files outside
+//!   are linked by the address of the repository.
 
 use std::collections::HashMap;
 
@@ -56,7 +56,7 @@ pub fn broken(files: &[File]) -> Vec<Finding> {
 fn broken_in(file: &File, files: &HashMap<&str, &File>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in prose(file) {
-        let links = targets(line).into_iter().filter_map(|link| judge_link(file, &link, files));
+        let links = targets(line).into_iter().filter_map(|link| check_link(file, &link, files));
         let paths = spans(line).filter(|path| !is_history(file) && is_missing(path, files));
         let paths = paths.map(|path| format!("`{path}` does not exist"));
         findings.extend(links.chain(paths).map(|what| file.finding(number, what)));
@@ -69,8 +69,8 @@ fn is_history(file: &File) -> bool {
     file.path.contains("decisions/") || file.path == "CHANGELOG.md"
 }
 
-/// What is wrong with a link, if anything is.
-fn judge_link(file: &File, link: &str, files: &HashMap<&str, &File>) -> Option<String> {
+/// The fault of a link, if there is one.
+fn check_link(file: &File, link: &str, files: &HashMap<&str, &File>) -> Option<String> {
     let (path, heading) = link.split_once('#').unwrap_or((link, ""));
     let target = match path.strip_prefix(REPOSITORY) {
         Some(path) => path.to_owned(),

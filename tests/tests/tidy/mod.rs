@@ -64,7 +64,7 @@ fn only_disk_syncs_and_renames() {
 }
 
 #[test]
-fn nothing_is_left_undone() {
+fn no_leftover_markers_remain() {
     expect_none(&findings(text::leftovers));
 }
 

@@ -1,18 +1,19 @@
 //! Promises in `docs/`: each names the test that would fail without it, and that test has to exist.
 //!
-//! - A promise is a row of a table whose last column is headed "test". In it stand, as code, the path of a test or of a
-//!   module with tests, without its crate; a part of a name with `…`; a name in the module before it; a file or folder.
+//! - A promise is a row of a table whose last column is headed "test". That column names tests in code spans: the path
+//!   of a test or of a module with tests, without its crate; a part of a name with `…`; a name in the module of the
+//!   span before it; a file or folder.
 
 use super::tree::{File, Finding};
 
-/// Where the promises are.
+/// The pages with promises.
 const PAGES: [&str; 2] = ["docs/durability.md", "docs/security.md"];
 
 /// Names in the tables that lead to no test.
 pub fn missing_tests(files: &[File]) -> Vec<Finding> {
     let tests: Vec<String> = files.iter().flat_map(tests).collect();
     let pages = files.iter().filter(|file| PAGES.contains(&file.path.as_str()));
-    pages.flat_map(|page| rows(page).flat_map(|(line, cell)| judge(page, line, cell, &tests, files))).collect()
+    pages.flat_map(|page| rows(page).flat_map(|(line, cell)| check_cell(page, line, cell, &tests, files))).collect()
 }
 
 /// The last cells of the tables' rows, with their lines.
@@ -26,7 +27,7 @@ fn rows(page: &File) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn judge(page: &File, line: usize, cell: &str, tests: &[String], files: &[File]) -> Vec<Finding> {
+fn check_cell(page: &File, line: usize, cell: &str, tests: &[String], files: &[File]) -> Vec<Finding> {
     let names: Vec<&str> = cell.split('`').skip(1).step_by(2).collect();
     if names.is_empty() && !cell.starts_with("the same") {
         return vec![page.finding(line, "no test: name the one that would fail without it")];
@@ -36,7 +37,7 @@ fn judge(page: &File, line: usize, cell: &str, tests: &[String], files: &[File])
     for name in names {
         let path = name.split_once(": ").map_or(name, |(_, path)| path);
         let full = if path.contains("::") { path.to_owned() } else { format!("{module}{path}") };
-        if tests.iter().any(|test| is_meant(test, &full)) {
+        if tests.iter().any(|test| matches_path(test, &full)) {
             module = full.rsplit_once("::").map_or(String::new(), |(module, _)| format!("{module}::"));
         } else if !files.iter().any(|file| is_in(&file.path, name)) {
             findings.push(page.finding(line, format!("`{name}` is no test: name the one that would fail without it")));
@@ -46,7 +47,7 @@ fn judge(page: &File, line: usize, cell: &str, tests: &[String], files: &[File])
 }
 
 /// Whether a test is one of those that a path stands for.
-fn is_meant(test: &str, path: &str) -> bool {
+fn matches_path(test: &str, path: &str) -> bool {
     match path.split_once('…') {
         Some((before, after)) => test.starts_with(before) && test.ends_with(after),
         None => {
@@ -93,11 +94,11 @@ fn module(path: &str) -> Option<String> {
 #[test]
 fn a_promise_without_its_test_is_found() {
     let file = |path: &str, text: &str| File { path: path.to_owned(), text: text.to_owned() };
-    let page = "| what | test |\n| --- | --- |\n| a | `doors::in_…`, `out`, `box: meta::` |\n| b | `doors::gone` |\n\
+    let page = "| what | test |\n| --- | --- |\n| a | `gates::in_…`, `out`, `box: meta::` |\n| b | `gates::gone` |\n\
                 | c | `…_by` |\n| d | the same |\n| e | |\n| f | `meta::tests`, `lid.rs`, `meta::lid` |\n\n| x | `y` |\n";
     let code = "#[cfg(test)]\nmod tests {\n    #[test]\n    fn holds() {}\n}\n";
-    let doors = "#[tokio::test]\nasync fn in_and_by() {}\n#[test]\n#[ignore]\nfn out() {}\nfn gone() {}\n";
-    let files = [file(PAGES[0], page), file("box/src/meta/lid.rs", code), file("tests/tests/doors/mod.rs", doors)];
+    let gate = "#[tokio::test]\nasync fn in_and_by() {}\n#[test]\n#[ignore]\nfn out() {}\nfn gone() {}\n";
+    let files = [file(PAGES[0], page), file("box/src/meta/lid.rs", code), file("tests/tests/gates/mod.rs", gate)];
     let found: Vec<_> = missing_tests(&files).into_iter().map(|finding| finding.line).collect();
     assert_eq!(found, [4, 7, 8]);
 }

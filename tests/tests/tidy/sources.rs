@@ -2,11 +2,11 @@
 
 use super::tree::{File, Finding};
 
-/// Past this a second noun has moved in.
+/// The most lines of a file: a longer one has more than one subject.
 const LONGEST: usize = 600;
 
-/// Calls that make a change durable or move a name. The methods and functions are those of std, rustix and libc;
-/// our own `fsync` of a mount and `rename` of a tree are other things.
+/// Calls of std, rustix and libc that make a change durable or move a name. Our own functions `fsync` (of a mount) and
+/// `rename` (of a tree) are allowed.
 const DISK_CALLS: [&str; 13] = [
     ".sync_all(",
     ".sync_data(",
@@ -23,7 +23,7 @@ const DISK_CALLS: [&str; 13] = [
     "libc::sync",
 ];
 
-/// The first line tells a cold reader what the file is.
+/// Every file begins with a `//!` line that says what it is.
 pub fn module_docs(file: &File) -> Vec<Finding> {
     let exempt = !file.is_rust() || file.path.ends_with("build.rs");
     let opens = file.text.lines().next().is_some_and(|line| line.starts_with("//! "));
@@ -34,7 +34,7 @@ pub fn module_docs(file: &File) -> Vec<Finding> {
     }
 }
 
-/// One noun per file.
+/// No file is longer than [`LONGEST`].
 pub fn length(file: &File) -> Vec<Finding> {
     let lines = file.text.lines().count();
     if !file.is_rust() || lines <= LONGEST {
@@ -43,16 +43,16 @@ pub fn length(file: &File) -> Vec<Finding> {
     vec![file.finding(LONGEST + 1, format!("{lines} lines, at most {LONGEST}: give the second noun a file of its own"))]
 }
 
-/// An `expect` disappears once it is not needed; an `allow` stays.
+/// Lints are silenced by `expect`, which fails once it is unneeded, not by `allow`.
 pub fn allowed_lints(file: &File) -> Vec<Finding> {
-    // In two pieces, so that this file does not find itself.
+    // In two pieces, so that this file is no finding.
     let forms = [concat!("#[", "allow("), concat!("#![", "allow(")];
     let lines = file.lines().filter(|_| file.is_rust());
     let found = lines.filter(|(_, line)| forms.iter().any(|form| line.trim_start().starts_with(form)));
     found.map(|(line, _)| file.finding(line, "write #[expect(lint, reason = \"…\")]")).collect()
 }
 
-/// Only `objstore/disk` syncs and renames. Tests may, on what they own.
+/// Only `objstore/disk` syncs and renames. Tests may do so with their own files.
 pub fn syncs_and_renames(file: &File) -> Vec<Finding> {
     let disk = file.path.starts_with("objstore/disk/src/");
     let of_tests = file.path.split('/').any(|part| matches!(part, "tests" | "tests.rs" | "benches" | "testing"));

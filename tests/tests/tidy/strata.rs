@@ -1,11 +1,11 @@
-//! How far the modules of each crate lie in strata: the largest cycle of modules which use one another, and the number
-//! of arrows inside cycles. Both have a ceiling for each crate that only falls.
+//! Dependency cycles between the modules of each crate: the size of the largest cycle, and the number of arrows inside
+//! cycles. Each crate has a ceiling for both, which may only be lowered.
 //!
 //! A crate whose opening has a table of its strata (`| stratum | modules |`) names its modules from the outside inward; each
 //! may use only those named after it.
 //!
-//! A module is a file or folder right below `src/`. An arrow goes from a module to another that its product code names
-//! by `crate::…` or `super::…`; names that the crate's root hands on count as the module that they come from. A module
+//! A module is a file or folder directly in `src/`. An arrow goes from a module to another that its product code names
+//! by `crate::…` or `super::…`; a name that the crate's root re-exports counts as the module that defines it. A module
 //! that calls a method names the module that adds it to another's type, if the crate has one method of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -137,7 +137,7 @@ impl<'a> Graph<'a> {
         cycles.max().unwrap_or_default().max(1)
     }
 
-    /// The arrows from whose end their beginning is reached.
+    /// The arrows that are part of a cycle.
     fn arrows_in_cycles(&self) -> Vec<Arrow<'a>> {
         let arrows = self.arrows.iter().map(|(&(from, to), &(file, line))| Arrow { from, to, file, line });
         arrows.filter(|arrow| self.reached(arrow.to).contains(arrow.from)).collect()
@@ -219,7 +219,7 @@ fn sources<'a>(folder: &str, files: &'a [File]) -> Vec<Source<'a>> {
     sources
 }
 
-/// Names that the crate's root hands on, each with the module that it comes from.
+/// Names that the crate's root re-exports, each with the module that defines it.
 fn handed_on<'a>(sources: &[Source<'a>], modules: &BTreeSet<&'a str>) -> BTreeMap<&'a str, &'a str> {
     let mut names = BTreeMap::new();
     for source in sources.iter().filter(|source| source.module.is_empty()) {
@@ -234,7 +234,7 @@ fn handed_on<'a>(sources: &[Source<'a>], modules: &BTreeSet<&'a str>) -> BTreeMa
     names
 }
 
-/// The names right below the crate's root that a file uses, each with its line.
+/// The first names after `crate::` that a file uses, each with its line.
 fn used_names<'a>(source: &Source<'a>) -> Vec<(&'a str, usize)> {
     let (tokens, mut names) = (&source.product.tokens, Vec::new());
     let mut at = 0;

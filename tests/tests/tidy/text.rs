@@ -2,7 +2,7 @@
 
 use super::tree::{File, Finding, has_word};
 
-/// In pieces, so that this file does not find itself.
+/// In pieces, so that this file is no finding.
 const MARKS: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 const MACROS: [&str; 3] = [concat!("dbg", "!("), concat!("todo", "!("), concat!("unimplemented", "!(")];
 const MACHINE_PATHS: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
@@ -21,7 +21,7 @@ pub fn leftovers(file: &File) -> Vec<Finding> {
     findings
 }
 
-/// Absolute paths of whoever wrote the line.
+/// Absolute paths that exist only on the author's machine.
 pub fn machine_paths(file: &File) -> Vec<Finding> {
     let lines = file.lines().filter(|_| !generated(file));
     let found =

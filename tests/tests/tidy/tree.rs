@@ -1,9 +1,9 @@
-//! The text files of the repository, and findings in them.
+//! The text files of the repository, and the faults that checks find in them.
 
 use std::fmt;
 use std::path::Path;
 
-/// Folders that hold nothing written by hand.
+/// Folders without files written by hand.
 const SKIPPED: [&str; 5] = [".git", ".test-tools", "amphora-data", "node_modules", "target"];
 
 /// One text file.

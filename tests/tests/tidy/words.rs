@@ -1,10 +1,11 @@
-//! Words that a reader has to decode: each may stand on so many lines of the tree, and that number only falls.
+//! Words and phrases that readers find hard to understand. Each has a ceiling: the number of lines that may contain it.
 //!
-//! `docs/glossary.md` has the terms to use. Who removes some of these words lowers their ceiling to what is left.
+//! A ceiling may only be lowered: a change that removes some of these words sets it to the number that is left.
+//! `docs/glossary.md` has the terms to use.
 
 use super::tree::{File, Finding, has_word};
 
-/// A word or phrase, and on how many lines of sources and documents it may stand.
+/// A word or phrase, and the number of lines in sources and documents that may contain it.
 struct Ceiling {
     word: &'static str,
     lines: usize,
@@ -15,28 +16,28 @@ const fn ceiling(word: &'static str, lines: usize, instead: &'static str) -> Cei
     Ceiling { word, lines, instead }
 }
 
-/// The words. In pieces where a word would find itself.
+/// The words, in pieces, so that this file contains none of them.
 const CEILINGS: [Ceiling; 17] = [
-    ceiling(concat!("The ", "same,"), 6, "name the thing again, so that the comment stands alone"),
-    ceiling(concat!("who", "ever"), 5, "name who: the client, the caller, the account"),
+    ceiling(concat!("The ", "same,"), 0, "name the thing again, so that the comment stands alone"),
+    ceiling(concat!("who", "ever"), 1, "name who: the client, the caller, the account"),
     ceiling(concat!("Who", "ever"), 0, "name who: the client, the caller, the account"),
-    ceiling(concat!("nobody", "'s"), 1, "name the state: unreferenced, without an owner"),
-    ceiling(concat!("who ", "comes"), 1, "name who: the next thread, the next client"),
+    ceiling(concat!("nobody", "'s"), 0, "name the state: unreferenced, without an owner"),
+    ceiling(concat!("who ", "comes"), 0, "name who: the next thread, the next client"),
     ceiling(concat!("by ", "now"), 0, "leave it out, or give the time"),
-    ceiling(concat!("a", "new"), 13, "again, or a new one"),
+    ceiling(concat!("a", "new"), 2, "again, or a new one"),
     ceiling(concat!("men", "ded"), 3, "repaired, fixed"),
-    ceiling(concat!("is ", "told"), 8, "is notified, is logged, receives"),
-    ceiling(concat!("are ", "told"), 3, "are notified, receive"),
+    ceiling(concat!("is ", "told"), 2, "is notified, is logged, receives"),
+    ceiling(concat!("are ", "told"), 1, "are notified, receive"),
     ceiling(concat!("lets ", "go"), 0, "releases, closes"),
     ceiling(concat!("of its ", "own accord"), 0, "by itself"),
-    ceiling(concat!("what", "ever"), 46, "any, or name the cases"),
-    ceiling(concat!("some", "body"), 24, "name who: a client, an operator, a program"),
-    ceiling(concat!("past the ", "server"), 8, "by passthrough"),
-    ceiling(concat!("warr", "ant"), 1, "access check"),
+    ceiling(concat!("what", "ever"), 29, "any, or name the cases"),
+    ceiling(concat!("some", "body"), 3, "name who: a client, an operator, a program"),
+    ceiling(concat!("past the ", "server"), 4, "by passthrough"),
+    ceiling(concat!("warr", "ant"), 0, "access check"),
     ceiling(concat!("makes ", "up for"), 0, "compensates"),
 ];
 
-/// The words of which there are more than their ceiling, each at the first file that has it.
+/// The words on more lines than their ceiling, each reported at the first line that has it.
 pub fn beyond_ceilings(files: &[File]) -> Vec<Finding> {
     CEILINGS.iter().filter_map(|ceiling| beyond(ceiling, files)).collect()
 }
@@ -50,7 +51,7 @@ fn beyond(Ceiling { word, lines, instead }: &Ceiling, files: &[File]) -> Option<
     let count = found.len();
     Some(file.finding(
         *number,
-        format!("`{word}` stands on {count} lines, at most {lines} may have it: write instead: {instead}"),
+        format!("`{word}` is on {count} lines, at most {lines} are allowed; write instead: {instead}"),
     ))
 }
 

@@ -11,7 +11,7 @@ use rustix::fs::{XattrFlags, setxattr};
 use super::mounted;
 use crate::support::*;
 
-/// For one program, in seconds.
+/// The time limit of one program, in seconds.
 const LIMIT: u64 = 120;
 
 #[test]
@@ -28,17 +28,17 @@ fn a_synchronized_tree_has_nothing_left_to_send() {
         call(&rsync, server.home().path(), &words)
     };
     assert!(sync(&source, &copy, &[]).lines().count() > 50);
-    assert_eq!(sync(&source, &copy, &[]), "", "by size and time all is there");
-    assert_eq!(sync(&source, &copy, &["--checksum"]), "", "and by content");
+    assert_eq!(sync(&source, &copy, &[]), "", "rsync finds no difference in sizes and times");
+    assert_eq!(sync(&source, &copy, &["--checksum"]), "", "rsync finds no difference in content");
     change(&source);
     assert!(sync(&source, &copy, &["--inplace", "--no-whole-file"]).lines().count() > 3);
     assert_eq!(sync(&source, &copy, &["--checksum"]), "");
     sync(&copy, &back, &[]);
-    assert_eq!(sync(&source, &back, &["--checksum"]), "", "what came back is what was sent");
+    assert_eq!(sync(&source, &back, &["--checksum"]), "", "the tree that came back equals the one that was sent");
 }
 
 #[test]
-fn an_unpacked_archive_is_what_was_packed() {
+fn an_unpacked_archive_equals_what_was_packed() {
     need!(root_and_fuse());
     let tar = need!(required("tar"));
     let (mount, server) = mounted();
@@ -72,7 +72,7 @@ fn gather(source: &Path) {
     std::fs::write(odd.join("large"), Rng::new("workloads::archive").bytes(3 << 20)).expect("a file");
     chown(odd.join("large"), Some(1234), Some(4321)).expect("an owner");
     std::fs::set_permissions(odd.join("large"), Permissions::from_mode(0o6750)).expect("a mode");
-    // Of the two, what the file system below keeps: not each has attributes and ACLs.
+    // Attributes and ACLs, as far as the file system with the source tree supports them.
     let _ = setxattr(odd.join("one"), "user.colour", b"blue\0and green", XattrFlags::empty());
     let _ = run(Command::new("setfacl").args(["-m", "u:1234:rwx,g:7:r"]).arg(odd.join("one")), limit(LIMIT));
     let _ = run(Command::new("setfacl").args(["-d", "-m", "u:1234:rwx"]).arg(odd.join("empty")), limit(LIMIT));

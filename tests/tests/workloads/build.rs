@@ -7,27 +7,27 @@ use std::process::Command;
 use super::mounted;
 use crate::support::*;
 
-/// For one call of cargo, in seconds.
+/// The time limit of one call of cargo, in seconds.
 const LIMIT: u64 = 200;
 
 #[test]
-fn a_crate_is_built_tested_and_found_fresh() {
+fn a_crate_is_built_tested_and_then_up_to_date() {
     need!(root_and_fuse());
     let modules = amount(20, 400);
     let (mount, _server) = mounted();
     let dir = mount.path().join("crate");
     write_crate(&dir, modules);
-    let told = cargo(&dir, &["test"]);
-    assert!(told.contains(&format!("{modules} passed")), "{told}");
+    let output = cargo(&dir, &["test"]);
+    assert!(output.contains(&format!("{modules} passed")), "{output}");
     assert!(cargo(&dir, &["run", "--quiet"]).contains(&format!("sum {}", modules * (modules - 1) / 2)));
-    // Times as exact as cargo left them: nothing is built twice.
+    // The mount keeps times as exactly as cargo set them, so nothing is built twice.
     let again = cargo(&dir, &["build", "--verbose"]);
     assert!(again.contains("Fresh made") && !again.contains("Compiling"), "{again}");
     let source = dir.join("src/m0.rs");
     let text = std::fs::read_to_string(&source).expect("a module");
     std::fs::write(&source, text.replace("number() -> usize { 0 }", "number() -> usize { 1 }")).expect("a change");
-    let told = cargo(&dir, &["build", "--verbose"]);
-    assert!(told.contains("Dirty made") && told.contains("Compiling made"), "{told}");
+    let output = cargo(&dir, &["build", "--verbose"]);
+    assert!(output.contains("Dirty made") && output.contains("Compiling made"), "{output}");
     assert!(cargo(&dir, &["run", "--quiet"]).contains(&format!("sum {}", modules * (modules - 1) / 2 + 1)));
     cargo(&dir, &["clean"]);
     assert!(!dir.join("target/debug").exists());
@@ -60,11 +60,11 @@ fn write_crate(dir: &Path, modules: usize) {
     }
 }
 
-/// What cargo says, on both streams.
+/// Runs cargo; returns the output of both streams.
 fn cargo(dir: &Path, words: &[&str]) -> String {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(words).arg("--offline").current_dir(dir);
-    // What the cargo that runs us told us is about another crate.
+    // Cargo's variables in this process are about the crate of these tests.
     for (name, _) in std::env::vars_os() {
         let text = name.to_string_lossy();
         if text.starts_with("CARGO_") && text != "CARGO_HOME" || text.starts_with("RUSTC_") || text == "RUSTFLAGS" {

@@ -1,4 +1,4 @@
-//! System calls that no other tool here makes, one by one, with Linux's answers.
+//! System calls that no other tool here makes: each is made on a mount, and has to return what Linux documents.
 
 use std::process::Command;
 
@@ -9,7 +9,7 @@ use crate::support::*;
 const LIMIT: u64 = 300;
 
 #[test]
-fn calls_answer_what_they_answer_on_a_disk() {
+fn system_calls_answer_as_on_a_local_disk() {
     need!(root_and_fuse());
     let python = need!(required("python3"));
     let (mount, server) = mounted();

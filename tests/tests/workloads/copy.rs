@@ -20,7 +20,7 @@ fn a_copied_tree_is_the_same_tree() {
     gather(&source);
     let copy = mount.path().join("copy");
     do_in(server.home().path(), "cp", [OsStr::new("-a"), source.as_os_str(), copy.as_os_str()]);
-    // It fails on a difference.
+    // diff(1) fails on a difference.
     let trees = [OsStr::new("--no-dereference"), OsStr::new("-r"), source.as_os_str(), copy.as_os_str()];
     do_in(server.home().path(), "diff", trees);
     assert_eq!(inventory(&copy), inventory(&source));
@@ -31,7 +31,7 @@ fn a_copied_tree_is_the_same_tree() {
     assert_eq!(std::fs::read_dir(mount.path()).expect("the mount is listed").count(), 0);
 }
 
-/// This repository's sources, and kinds of files it lacks. A copy of them, since somebody may be editing.
+/// A copy of this repository's sources, and kinds of files that it lacks. A copy, since the sources may be edited now.
 fn gather(source: &Path) {
     std::fs::create_dir(source).expect("a folder");
     for part in ["amphora", "cosi", "csi", "fuse", "objstore", "proto", "s3", "tests/src", "tests/tests"] {
@@ -49,7 +49,7 @@ fn gather(source: &Path) {
     sparse.set_len(50 << 20).expect("a hole");
 }
 
-/// Everything stat(2) tells of each name that a copy keeps. Directories have a size of their own everywhere.
+/// The attributes of stat(2) that a copy keeps, for each name. The size of a directory depends on its file system.
 fn inventory(dir: &Path) -> Vec<String> {
     let files = ["-not", "-type", "d", "-printf", r"%P %y %m %U %G %n %s %T@ %l\n"];
     let folders = ["-type", "d", "-printf", r"%P %y %m %U %G %T@\n"];

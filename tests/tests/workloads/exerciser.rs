@@ -19,13 +19,13 @@ use crate::support::*;
 
 const LARGEST: usize = 1 << 20;
 const LONGEST: usize = 96 << 10;
-/// What O_DIRECT wants of offsets, lengths and memory.
+/// The alignment of offsets, lengths and memory for O_DIRECT.
 const ALIGN: usize = 4096;
-/// S3 is asked each time so many operations are done.
+/// The number of operations after which the content is compared through S3.
 const ASKED_EVERY: usize = 1_000;
 
 #[test]
-fn every_way_to_move_bytes_is_exact() {
+fn every_way_to_read_and_write_is_exact() {
     need!(root_and_fuse());
     let (seeds, operations) = amount((4, 5_000), (20, 20_000));
     let rng = Rng::new("workloads::exerciser");
@@ -55,14 +55,14 @@ struct Exerciser {
     other_model: Vec<u8>,
     rng: Rng,
     /// The latest operations, shown when one goes wrong.
-    story: Vec<String>,
+    recent_steps: Vec<String>,
 }
 
 impl Exerciser {
     fn new(path: PathBuf, rng: Rng) -> Self {
         let other = open(&path.with_extension("other"), OFlags::empty());
         let (file, direct) = (open(&path, OFlags::empty()), open(&path, OFlags::DIRECT));
-        Self { path, file, direct, other, model: vec![], other_model: vec![], rng, story: vec![] }
+        Self { path, file, direct, other, model: vec![], other_model: vec![], rng, recent_steps: vec![] }
     }
 
     fn step(&mut self, number: usize) {
@@ -79,22 +79,22 @@ impl Exerciser {
             84..92 => self.copy(number),
             92..95 => self.look_for_holes(number),
             95..97 => self.reopen(number),
-            _ => self.tell(number, "sync", 0, 0, |it| Ok(fdatasync(&it.file)?)),
+            _ => self.run_step(number, "sync", 0, 0, |it| Ok(fdatasync(&it.file)?)),
         }
         let size = self.file.metadata().expect("attributes").len();
-        assert_eq!(size, self.model.len() as u64, "the size after {}", self.told());
+        assert_eq!(size, self.model.len() as u64, "the size after {}", self.history());
     }
 
     fn write(&mut self, number: usize) {
         let (at, len) = self.range(LARGEST, 1);
         let bytes = self.put(at, len);
-        self.tell(number, "write", at, len, |it| it.file.write_all_at(&bytes, at as u64));
+        self.run_step(number, "write", at, len, |it| it.file.write_all_at(&bytes, at as u64));
     }
 
     fn read(&mut self, number: usize) {
         let (at, len) = self.range(self.model.len(), 1);
         let mut seen = vec![0; len];
-        self.tell(number, "read", at, len, |it| it.file.read_exact_at(&mut seen, at as u64));
+        self.run_step(number, "read", at, len, |it| it.file.read_exact_at(&mut seen, at as u64));
         self.expect(&seen, at, "read");
     }
 
@@ -104,17 +104,20 @@ impl Exerciser {
         let mut memory = vec![0; len + ALIGN];
         let begin = memory.as_ptr().align_offset(ALIGN);
         memory[begin..begin + len].copy_from_slice(&bytes);
-        self.tell(number, "direct write", at, len, |it| it.direct.write_all_at(&memory[begin..begin + len], at as u64));
+        self.run_step(number, "direct write", at, len, |it| {
+            it.direct.write_all_at(&memory[begin..begin + len], at as u64)
+        });
     }
 
     fn read_direct(&mut self, number: usize) {
         let (at, len) = self.range(LARGEST, ALIGN);
         let mut memory = vec![0; len + ALIGN];
         let begin = memory.as_ptr().align_offset(ALIGN);
-        let count = self
-            .tell(number, "direct read", at, len, |it| it.direct.read_at(&mut memory[begin..begin + len], at as u64));
+        let count = self.run_step(number, "direct read", at, len, |it| {
+            it.direct.read_at(&mut memory[begin..begin + len], at as u64)
+        });
         let left = self.model.len().saturating_sub(at).min(len);
-        assert_eq!(count, left, "the bytes of {}", self.told());
+        assert_eq!(count, left, "the bytes of {}", self.history());
         self.expect(&memory[begin..begin + count], at, "direct read");
     }
 
@@ -125,7 +128,7 @@ impl Exerciser {
         }
         let bytes = self.put(at, len);
         let sync = self.rng.chance(50);
-        self.tell(number, "mapped write", at, len, |it| {
+        self.run_step(number, "mapped write", at, len, |it| {
             let begin = at / ALIGN * ALIGN;
             let mut mapping = Mapping::new(&it.file, begin as u64, at - begin + len)?;
             mapping.write(at - begin, &bytes);
@@ -139,7 +142,7 @@ impl Exerciser {
             return;
         }
         let begin = at / ALIGN * ALIGN;
-        let seen = self.tell(number, "mapped read", at, len, |it| {
+        let seen = self.run_step(number, "mapped read", at, len, |it| {
             Ok(Mapping::new(&it.file, begin as u64, at - begin + len)?.read(at - begin, len))
         });
         self.expect(&seen, at, "mapped read");
@@ -148,7 +151,7 @@ impl Exerciser {
     fn truncate(&mut self, number: usize) {
         let size = self.rng.below(LARGEST);
         self.model.resize(size, 0);
-        self.tell(number, "truncate", size, 0, |it| Ok(ftruncate(&it.file, size as u64)?));
+        self.run_step(number, "truncate", size, 0, |it| Ok(ftruncate(&it.file, size as u64)?));
     }
 
     fn punch(&mut self, number: usize) {
@@ -165,7 +168,7 @@ impl Exerciser {
         } else {
             ("zero", FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE)
         };
-        self.tell(number, name, at, len, |it| Ok(fallocate(&it.file, flags, at as u64, len as u64)?));
+        self.run_step(number, name, at, len, |it| Ok(fallocate(&it.file, flags, at as u64, len as u64)?));
     }
 
     fn reserve(&mut self, number: usize) {
@@ -178,65 +181,67 @@ impl Exerciser {
             self.model.resize(at + len, 0);
         }
         let flags = if keep { FallocateFlags::KEEP_SIZE } else { FallocateFlags::empty() };
-        self.tell(number, "fallocate", at, len, |it| Ok(fallocate(&it.file, flags, at as u64, len as u64)?));
+        self.run_step(number, "fallocate", at, len, |it| Ok(fallocate(&it.file, flags, at as u64, len as u64)?));
     }
 
-    /// From the file to the other one and back, to another place.
+    /// Copies a range from the file to the other one, and back to another place.
     fn copy(&mut self, number: usize) {
         let (at, len) = self.range(self.model.len(), 1);
         if len == 0 {
             return;
         }
         let (there, back) = (self.rng.below(LARGEST - len), self.rng.below(LARGEST - len));
-        self.tell(number, "copy out", at, len, |it| copy_all(&it.file, at, &it.other, there, len));
+        self.run_step(number, "copy out", at, len, |it| copy_all(&it.file, at, &it.other, there, len));
         put(&mut self.other_model, there, &self.model[at..at + len]);
-        self.tell(number, "copy in", back, len, |it| copy_all(&it.other, there, &it.file, back, len));
+        self.run_step(number, "copy in", back, len, |it| copy_all(&it.other, there, &it.file, back, len));
         put(&mut self.model, back, &self.other_model[there..there + len]);
     }
 
-    /// What is called a hole is zeros. Where one begins is the file system's to say.
+    /// Asserts that holes are zeros. The file system is free to choose where a hole begins.
     fn look_for_holes(&mut self, number: usize) {
         let size = self.model.len();
         let mut at = self.rng.below(size + 1);
         while at < size {
-            let data = self.tell(number, "seek data", at, 0, |it| match seek(&it.file, SeekFrom::Data(at as u64)) {
-                Ok(data) => Ok(usize::try_from(data).expect("small")),
-                Err(Errno::NXIO) => Ok(size),
-                Err(error) => Err(error.into()),
-            });
-            assert!(self.model[at..data].iter().all(|byte| *byte == 0), "data in a hole: {}", self.told());
+            let data =
+                self.run_step(number, "seek data", at, 0, |it| match seek(&it.file, SeekFrom::Data(at as u64)) {
+                    Ok(data) => Ok(usize::try_from(data).expect("small")),
+                    Err(Errno::NXIO) => Ok(size),
+                    Err(error) => Err(error.into()),
+                });
+            assert!(self.model[at..data].iter().all(|byte| *byte == 0), "data in a hole: {}", self.history());
             if data == size {
                 return;
             }
-            let hole = self.tell(number, "seek hole", data, 0, |it| Ok(seek(&it.file, SeekFrom::Hole(data as u64))?));
+            let hole =
+                self.run_step(number, "seek hole", data, 0, |it| Ok(seek(&it.file, SeekFrom::Hole(data as u64))?));
             at = usize::try_from(hole).expect("small");
-            assert!(at > data && at <= size, "data from {data} to {at} of {size}: {}", self.told());
+            assert!(at > data && at <= size, "data from {data} to {at} of {size}: {}", self.history());
         }
     }
 
     fn reopen(&mut self, number: usize) {
-        self.tell(number, "reopen", 0, 0, |it| {
+        self.run_step(number, "reopen", 0, 0, |it| {
             it.direct = open(&it.path, OFlags::DIRECT);
             it.file = open(&it.path, OFlags::empty());
             Ok(())
         });
     }
 
-    /// A range within `end`, shorter at its end.
+    /// A random range within `end`, cut off at `end`.
     fn range(&mut self, end: usize, align: usize) -> (usize, usize) {
         let at = self.rng.below(end.max(1)) / align * align;
         let len = self.rng.below(LONGEST).min(end.saturating_sub(at)) / align * align;
         (at, len)
     }
 
-    /// Random bytes, as the model has them from now on.
+    /// Random bytes, which are put into the model.
     fn put(&mut self, at: usize, len: usize) -> Vec<u8> {
         let bytes = self.rng.bytes(len);
         put(&mut self.model, at, &bytes);
         bytes
     }
 
-    fn tell<T>(
+    fn run_step<T>(
         &mut self,
         number: usize,
         what: &str,
@@ -244,11 +249,11 @@ impl Exerciser {
         len: usize,
         call: impl FnOnce(&mut Self) -> std::io::Result<T>,
     ) -> T {
-        if self.story.len() == 40 {
-            self.story.remove(0);
+        if self.recent_steps.len() == 40 {
+            self.recent_steps.remove(0);
         }
-        self.story.push(format!("{number}: {what} {len} at {at}"));
-        call(self).unwrap_or_else(|error| panic!("{error}: {}", self.told()))
+        self.recent_steps.push(format!("{number}: {what} {len} at {at}"));
+        call(self).unwrap_or_else(|error| panic!("{error}: {}", self.history()))
     }
 
     fn expect(&self, seen: &[u8], at: usize, what: &str) {
@@ -259,13 +264,13 @@ impl Exerciser {
         if seen != expected {
             let first = seen.iter().zip(expected).position(|(one, two)| one != two).unwrap_or_default();
             let (len, wanted) = (seen.len(), expected.len());
-            panic!("{what}: {len} bytes at {at}, {wanted} expected, differ at {}: {}", at + first, self.told());
+            panic!("{what}: {len} bytes at {at}, {wanted} expected, differ at {}: {}", at + first, self.history());
         }
     }
 
-    fn told(&self) -> String {
+    fn history(&self) -> String {
         let mut text = self.path.display().to_string();
-        for line in &self.story {
+        for line in &self.recent_steps {
             write!(text, "\n  {line}").expect("to a string");
         }
         text

@@ -8,9 +8,9 @@ use crate::support::agree::both_agree;
 use crate::support::cli::check_store;
 use crate::support::*;
 
-/// The one of xfstests, built as its README says.
+/// The program of xfstests, built as its README says.
 #[test]
-fn both_handles_agree_after_it() {
+fn both_handles_agree_after_fsstress() {
     need!(root_and_fuse());
     let fsstress = need!(checked_out("AMPHORA_FSSTRESS", "fsstress"));
     let operations: u32 = amount(5_000, 100_000);

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::{checked_out, mounted};
 use crate::support::*;
 
-/// For one run.
+/// The time limit of one run.
 const LIMIT: u64 = 200;
 
 const CONFIG: &str = "\
@@ -40,14 +40,14 @@ fn random_operations_are_clean() {
         let mut command = Command::new(&fsx);
         command.arg("-f").arg(&config).args(["-N", &operations.to_string(), "-S", &seed.to_string(), "-P"]);
         command.arg(server.home().path()).arg(mount.path().join(format!("file-{seed}")));
-        let told = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
-        assert!(told.contains("All operations completed A-OK!"), "seed {seed}: {told}");
+        let output = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
+        assert!(output.contains("All operations completed A-OK!"), "seed {seed}: {output}");
     }
 }
 
-/// The one of xfstests, built as its README says; with and without O_DIRECT, each with mappings.
+/// The program of xfstests, built as its README says; with and without O_DIRECT, each with mappings.
 #[test]
-fn the_original_finds_nothing() {
+fn the_original_fsx_passes() {
     need!(root_and_fuse());
     let fsx = need!(checked_out("AMPHORA_FSX", "the C fsx"));
     let (seeds, operations) = amount((4, 5_000), (20, 20_000));
@@ -59,8 +59,8 @@ fn the_original_finds_nothing() {
             let mut command = Command::new(&fsx);
             command.args(["-q", "-N", &operations.to_string(), "-S", &seed.to_string(), "-l", "1048576", "-P"]);
             command.arg(server.home().path()).args(words).arg(mount.path().join(format!("file-{seed}")));
-            let told = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
-            assert!(told.contains("A-OK!"), "seed {seed} {words:?}: {told}");
+            let output = run(&mut command, limit(LIMIT)).expect("fsx ends").ok();
+            assert!(output.contains("A-OK!"), "seed {seed} {words:?}: {output}");
         }
     }
 }

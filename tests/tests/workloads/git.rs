@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const COMMITS: usize = 400;
 
 #[test]
-fn a_clone_is_whole_after_work_and_gc() {
+fn a_clone_is_intact_after_work_and_gc() {
     need!(root_and_fuse());
     let git = need!(required("git"));
     let (mount, server) = mounted();
@@ -39,7 +39,7 @@ fn a_clone_is_whole_after_work_and_gc() {
 
 /// The repository of these sources: some thousand objects, in packs and loose, with real names and deltas.
 #[test]
-fn these_sources_are_cloned_and_whole() {
+fn these_sources_are_cloned_intact() {
     need!(root_and_fuse());
     let git = need!(required("git"));
     let source = repo().join(".git");
@@ -57,7 +57,7 @@ fn these_sources_are_cloned_and_whole() {
         git.run(&clone, &["fsck", "--full", "--strict"]);
         assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
         assert_eq!(git.run(&clone, &["rev-parse", "HEAD"]), git.run(repo(), &["rev-parse", "HEAD"]));
-        // What is checked out anew is what was: gc moved every object.
+        // A new checkout has the same files, although gc moved every object.
         git.run(&clone, &["rm", "-r", "--quiet", "--force", "."]);
         git.run(&clone, &["reset", "--hard", "--quiet"]);
         assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
@@ -71,7 +71,7 @@ impl Git<'_> {
     /// Runs git in `dir`, with no configuration but ours.
     fn run(&self, dir: &Path, words: &[&str]) -> String {
         let mut command = Command::new(self.0);
-        // The sources may belong to another user than the one who tests.
+        // The sources may belong to a user other than the one that runs the tests.
         command.env("GIT_CONFIG_COUNT", "1").env("GIT_CONFIG_KEY_0", "safe.directory");
         command.env("GIT_CONFIG_VALUE_0", "*");
         command.args(words).current_dir(dir).env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");

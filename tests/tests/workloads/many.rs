@@ -38,7 +38,7 @@ fn a_large_directory_shows_every_name_once() {
     );
     let compared = both_agree(&server, BUCKET, mount.path());
     assert_eq!((compared.files, compared.directories, compared.bytes), (count, 1, 8 * count as u64));
-    // While it is read it shrinks: what was not deleted must still come.
+    // The directory shrinks while it is read: names that were not deleted must still appear.
     let mut left = count;
     for (number, entry) in std::fs::read_dir(&dir).expect("listed").enumerate() {
         std::fs::remove_file(entry.expect("an entry").path()).unwrap_or_else(|error| panic!("entry {number}: {error}"));
@@ -56,7 +56,7 @@ fn a_deep_tree_is_a_tree() {
     let mut paths = Vec::new();
     for level in 0..DEPTH {
         paths.push(path.clone());
-        // Short, so that the path of the lowest fits a key of 1,024 bytes.
+        // Short names, so that the longest path fits a key of 1,024 bytes.
         path.push(format!("{}", level % 10));
     }
     for path in &paths {
@@ -79,7 +79,7 @@ fn names(dir: &Path) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for entry in std::fs::read_dir(dir).expect("listed") {
         let name = entry.expect("an entry").file_name().into_string().expect("text");
-        assert!(names.insert(name.clone()), "{name} comes twice");
+        assert!(names.insert(name.clone()), "{name} is listed twice");
     }
     names
 }

@@ -22,10 +22,10 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::support::*;
 
-/// The bucket of [`mounted`].
+/// The bucket that [`mounted`] mounts.
 const BUCKET: &str = "work";
 
-/// A server with one bucket, mounted. Other users may pass.
+/// A server with one mounted bucket, which all users can reach.
 fn mounted() -> (Mounted, Server) {
     let server = Server::start();
     make_bucket(&server, BUCKET, &[]);
@@ -36,7 +36,7 @@ fn mounted() -> (Mounted, Server) {
     (mount, server)
 }
 
-/// A program of a person's own checkout, which no package here carries: the variable of the environment names it.
+/// A program that no package contains: an environment variable names it in a checkout.
 fn checked_out(variable: &str, what: &str) -> Result<std::path::PathBuf, String> {
     let given = std::env::var_os(variable).map(std::path::PathBuf::from);
     let path = given

@@ -11,16 +11,16 @@ use crate::support::*;
 
 const LIMIT: Duration = Duration::from_secs(200);
 const ORIGINAL_LIMIT: Duration = Duration::from_secs(1200);
-/// The number of files of the original, which has grown since: fewer means that they were not run.
+/// The smallest number of files of the original suite: fewer means that some were not run.
 const ORIGINAL_FILES: usize = 215;
-/// A function of the original that makes a path of PATH_MAX bytes, which on a mount would be no key (decision 0068).
+/// The function of the original suite that makes a path of PATH_MAX bytes, longer than any key (decision 0068).
 const LONGEST_PATH: &str = "dirgen_max";
 /// The helper of mount(8) for all types that begin with `fuse`; the package fuse or fuse3 has it.
 const FUSE_HELPER: &str = "/sbin/mount.fuse";
-/// Between two changes whose times must differ. The kernel's clock for times of files steps every 4 to 10 ms, and in a
-/// virtual machine whose processors are taken away for a while later than that.
+/// The pause between two changes whose times must differ. The kernel's clock for file times advances every 4 to 10 ms,
+/// and less often in a virtual machine whose processors are busy.
 const NAP_S: f32 = 0.05;
-/// The number of tests in the release we install: fewer means that they were not run.
+/// The number of tests in the installed release: fewer means that some were not run.
 const TESTS: usize = 398;
 
 #[test]
@@ -38,20 +38,20 @@ fn posix_calls_fail_only_as_listed() {
         let mut command = with_our_helper(&tool);
         command.arg("-c").arg(path).arg("-p").arg(mount.path()).args(patterns);
         command.env("AMPHORA_ADMIN_ENDPOINT", format!("unix://{}", server.home().socket("admin").display()));
-        let told = run(&mut command, LIMIT).expect("pjdfstest ends");
-        assert!(told.status.success(), "{}\n{}", told.stderr, remarkable(&told.stdout));
-        told.stdout
+        let output = run(&mut command, LIMIT).expect("pjdfstest ends");
+        assert!(output.status.success(), "{}\n{}", output.stderr, remarkable(&output.stdout));
+        output.stdout
     };
-    let told = check(false, &[]);
-    assert!(told.contains(&format!(" {TESTS} total")), "{told}");
-    // In a run of their own: the kernel refuses to make a mount read-only while it still releases the files that an
-    // earlier test unlinked.
-    let told = check(true, &["erofs"]);
-    assert!(told.contains(" 0 skipped"), "{told}");
+    let output = check(false, &[]);
+    assert!(output.contains(&format!(" {TESTS} total")), "{output}");
+    // A separate run: the kernel refuses to make a mount read-only while it still releases files that an earlier test
+    // unlinked.
+    let output = check(true, &["erofs"]);
+    assert!(output.contains(" 0 skipped"), "{output}");
 }
 
-/// A program as it is run, or, where mount(8) has the helper of FUSE remount, with the program under test in that helper's
-/// place, in a mount namespace of its own: the helper would look for an installed `amphora`.
+/// The command that runs a program. If mount(8) has a helper for FUSE, which would run an installed `amphora`, the
+/// command runs in its own mount namespace with the program under test in the helper's place.
 fn with_our_helper(program: &Path) -> Command {
     if !Path::new(FUSE_HELPER).exists() {
         return Command::new(program);
@@ -65,7 +65,7 @@ fn with_our_helper(program: &Path) -> Command {
 
 /// The original, in C and shell, built in a checkout of github.com/pjd/pjdfstest as its README says.
 #[test]
-fn the_original_suite_finds_nothing() {
+fn the_original_suite_passes() {
     need!(root_and_fuse());
     let suite = need!(checked_out("AMPHORA_PJDFSTEST", "the C pjdfstest"));
     let prove = need!(required("prove"));
@@ -74,13 +74,13 @@ fn the_original_suite_finds_nothing() {
     std::fs::create_dir(&dir).expect("a folder");
     let mut command = Command::new(prove);
     command.args(original_files(&suite.join("tests"))).current_dir(&dir);
-    let told = run(&mut command, ORIGINAL_LIMIT).expect("prove ends").ok();
-    assert!(told.contains("Result: PASS"), "{told}");
-    let files = told.lines().find_map(|line| line.strip_prefix("Files=")?.split(',').next()?.parse::<usize>().ok());
-    assert!(files.is_some_and(|files| files >= ORIGINAL_FILES), "{told}");
+    let output = run(&mut command, ORIGINAL_LIMIT).expect("prove ends").ok();
+    assert!(output.contains("Result: PASS"), "{output}");
+    let files = output.lines().find_map(|line| line.strip_prefix("Files=")?.split(',').next()?.parse::<usize>().ok());
+    assert!(files.is_some_and(|files| files >= ORIGINAL_FILES), "{output}");
 }
 
-/// The files of the original but those that make a path longer than a key.
+/// The files of the original suite except those that make a path longer than a key.
 fn original_files(tests: &Path) -> Vec<PathBuf> {
     let entries = |dir: &Path| -> Vec<PathBuf> {
         let entries = std::fs::read_dir(dir).expect("a folder of the suite");
@@ -106,9 +106,9 @@ fn config(second: &Path, remount: bool) -> String {
     )
 }
 
-/// The output without the lines of tests that went as they should.
-fn remarkable(told: &str) -> String {
+/// The output without the lines of tests that passed, were skipped, or failed as expected.
+fn remarkable(output: &str) -> String {
     let usual = [" ok", " skipped", " failed as expected"];
-    let lines = told.lines().filter(|line| !usual.iter().any(|end| line.ends_with(end)));
+    let lines = output.lines().filter(|line| !usual.iter().any(|end| line.ends_with(end)));
     lines.collect::<Vec<_>>().join("\n")
 }

@@ -5,7 +5,7 @@ use crate::support::postgres::{Postgres, installed};
 use crate::support::*;
 
 #[test]
-fn a_killed_cluster_recovers_all_it_acknowledged() {
+fn a_killed_cluster_recovers_all_acknowledged_transactions() {
     need!(root_and_fuse());
     let programs = need!(installed());
     let (seconds, kills, scale) = amount((3, 1, 1), (60, 5, 10));
@@ -17,20 +17,20 @@ fn a_killed_cluster_recovers_all_it_acknowledged() {
     for _ in 0..kills {
         // pgbench notices that its server is gone, and still reports what was done.
         let mut bench = cluster.bench(4, seconds * 10);
-        let told = std::thread::scope(|threads| {
+        let output = std::thread::scope(|threads| {
             let bench = threads.spawn(move || run(&mut bench, limit(120)).expect("pgbench ends"));
             std::thread::sleep(std::time::Duration::from_secs(seconds));
             cluster.kill9();
             bench.join().expect("pgbench ran")
         });
-        assert!(!told.status.success(), "it was killed under pgbench: {told}");
-        acknowledged += Postgres::transactions(&told.stdout);
+        assert!(!output.status.success(), "it was killed under pgbench: {output}");
+        acknowledged += Postgres::transactions(&output.stdout);
         cluster.start();
         let kept = cluster.audit();
-        assert!(kept >= acknowledged, "{kept} transactions are there, {acknowledged} were acknowledged");
+        assert!(kept >= acknowledged, "{kept} transactions are in the tables, {acknowledged} were acknowledged");
         acknowledged = kept;
     }
-    assert!(acknowledged > 10, "only {acknowledged} transactions: no load to speak of");
+    assert!(acknowledged > 10, "only {acknowledged} transactions: too little load");
     drop(run(&mut cluster.bench(4, seconds), limit(120)).expect("pgbench ends").ok());
     cluster.check_and_stop();
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use super::mounted;
 use crate::support::*;
 
-/// For one process, in seconds.
+/// The time limit of one process, in seconds.
 const LIMIT: u64 = 120;
 
 #[test]
@@ -29,8 +29,8 @@ fn two_processes_take_turns_with_a_rollback_journal() {
 fn two_processes(sqlite: &Path, mode: &str, count: usize) {
     let (mount, server) = mounted();
     let database = mount.path().join("data.db");
-    let told = ask(sqlite, &database, &[&format!("pragma journal_mode={mode}")]);
-    assert_eq!(told.trim(), mode);
+    let output = ask(sqlite, &database, &[&format!("pragma journal_mode={mode}")]);
+    assert_eq!(output.trim(), mode);
     ask(sqlite, &database, &["create table entry(who, step, body, primary key(who, step)) without rowid"]);
     ask(sqlite, &database, &["create table total(count); insert into total values(0)"]);
     std::thread::scope(|threads| {
@@ -41,16 +41,16 @@ fn two_processes(sqlite: &Path, mode: &str, count: usize) {
             threads.spawn(move || ask(sqlite, database, &[&format!(".read {}", script.display())]));
         }
     });
-    let told = ask(sqlite, &database, &["pragma integrity_check", "select count from total"]);
-    assert_eq!(told, format!("ok\n{}\n", 2 * count), "{mode}");
+    let output = ask(sqlite, &database, &["pragma integrity_check", "select count from total"]);
+    assert_eq!(output, format!("ok\n{}\n", 2 * count), "{mode}");
     let kept = ask(sqlite, &database, &["select count(*) from entry where length(body) = step * 37 % 5000"]);
-    // Every fifth transaction deletes one of its own.
+    // Every fifth transaction deletes one of its own rows.
     assert_eq!(kept.trim(), (2 * (count - count / 5)).to_string(), "{mode}");
 }
 
 /// The transactions of one process.
 fn transactions(who: usize, mode: &str, count: usize) -> String {
-    // One of the two waits for the disk at each commit, the other at checkpoints.
+    // One process waits for the disk at each commit, the other at checkpoints.
     let synchronous = ["normal", "full"][who];
     let mut script = format!(".output /dev/null\npragma journal_mode={mode};\n.output\n");
     writeln!(script, "pragma synchronous={synchronous};").expect("to a string");
@@ -64,7 +64,7 @@ fn transactions(who: usize, mode: &str, count: usize) -> String {
         }
         writeln!(script, "commit;").expect("to a string");
         if mode == "wal" && step % 50 == 0 {
-            // Its answer tells how busy the log was, which differs from run to run.
+            // The checkpoint's result differs from run to run, so it is not shown.
             writeln!(script, ".output /dev/null\npragma wal_checkpoint(passive);\n.output").expect("to a string");
         }
     }

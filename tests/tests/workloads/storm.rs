@@ -1,7 +1,7 @@
 //! Four threads create, fill, link, rename, exchange and delete names in a few folders at once; then both handles have
 //! to agree.
 //!
-//! - The result of a call is unpredictable, so errors about names are fine; any other is not.
+//! - Concurrent calls make each result unpredictable, so errors about names are expected; any other error is a failure.
 
 use std::fs::OpenOptions;
 use std::io::Result;
@@ -18,7 +18,7 @@ use crate::support::*;
 
 const THREADS: u64 = 4;
 
-/// What a call may meet where others work.
+/// The errors that a concurrent call may get.
 const EXPECTED: [Errno; 8] =
     [Errno::NOENT, Errno::EXIST, Errno::ISDIR, Errno::NOTDIR, Errno::NOTEMPTY, Errno::INVAL, Errno::PERM, Errno::LOOP];
 
@@ -82,7 +82,7 @@ fn call(root: &Path, rng: &mut Rng) -> Result<()> {
     }
 }
 
-/// A path of up to three of a few names: calls have to meet.
+/// A path of one to three components with few possible names, so that calls often use the same path.
 fn name(root: &Path, rng: &mut Rng) -> PathBuf {
     let mut path = root.to_owned();
     for _ in 0..rng.below(3) {

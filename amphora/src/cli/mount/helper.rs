@@ -28,22 +28,22 @@ struct Helper {
     source: String,
     /// An existing directory
     dir: PathBuf,
-    /// Those of `amphora mount`, admin-endpoint=unix://PATH, and those of mount(8)
+    /// Options of `amphora mount`, admin-endpoint=unix://PATH, and options of mount(8)
     #[arg(short, value_name = "OPTION,…")]
     options: Vec<String>,
     /// Only check the arguments
     #[arg(short)]
     fake: bool,
-    /// Take unknown options
+    /// Ignore unknown options
     #[arg(short)]
     sloppy: bool,
-    /// Accepted: there is no /etc/mtab to write
+    /// Ignored: there is no /etc/mtab to write
     #[arg(short)]
     no_mtab: bool,
-    /// Say what is done
+    /// Print what is done
     #[arg(short)]
     verbose: bool,
-    /// Accepted: the type
+    /// Ignored: the file system type
     #[arg(short, value_name = "TYPE")]
     type_: Option<String>,
 }

@@ -11,11 +11,11 @@ use crate::failure::Failure;
 /// The `--help` text of `-o`.
 pub(super) const HELP: &str = "ro; noexec; uid=N and gid=N (show all files as theirs); umask=OCTAL (hide permission bits); \
                                prefix=P (show only what is below); readahead=SIZE (up to 1Mi); cache=on|off (file content \
-                               in the kernel's page cache); credentials=FILE; remount (with ro or rw: change a mount \
-                               that is there). Options of mount(8) and fstab that change nothing here are taken";
+                               in the kernel's page cache); credentials=FILE; remount (with ro or rw: change an \
+                               existing mount). Options of mount(8) and fstab without effect here are accepted";
 
 const KNOWN: &str = "known are ro, rw, remount, noexec, exec, uid=N, gid=N, umask=OCTAL, prefix=P, readahead=SIZE, \
-                     cache=on|off, credentials=FILE, and those of mount(8) that change nothing";
+                     cache=on|off, credentials=FILE, and those options of mount(8) that have no effect here";
 
 /// Options without effect: mount(8)'s own, and those that always hold.
 const HARMLESS: [&str; 29] = [
@@ -55,14 +55,11 @@ const HARMLESS_STARTS: [&str; 5] = ["x-", "X-", "comment=", "user=", "uhelper="]
 
 /// Options that mounts do not support, and what to do instead.
 const REFUSED: [(&str, &str); 5] = [
-    (
-        "suid",
-        "a mount honours no setuid programs, since anyone who may write to the bucket could plant one: leave it out",
-    ),
-    ("dev", "a mount honours no device files, since anyone who may write to the bucket could plant one: leave it out"),
-    ("sync", "programs get it for a file by O_SYNC, and for all they wrote by fsync(2)"),
-    ("dirsync", "fsync(2) of any file or directory brings all names to disk"),
-    ("strictatime", "reading moves no access time"),
+    ("suid", "a mount ignores setuid bits, since anyone who may write to the bucket could set one: leave it out"),
+    ("dev", "a mount ignores device files, since anyone who may write to the bucket could create one: leave it out"),
+    ("sync", "open a file with O_SYNC, or call fsync(2), which syncs all writes to the file"),
+    ("dirsync", "fsync(2) of any file or directory makes all names durable"),
+    ("strictatime", "reading does not update access times"),
 ];
 
 /// Options that the kernel reports for every mount, and that mount(8) passes back for a remount.
@@ -85,7 +82,7 @@ pub(super) struct Options {
     pub readahead_bytes: Option<u32>,
     pub uncached: Option<bool>,
     pub credentials: Option<PathBuf>,
-    /// An option of the kernel's own, which only a remount may name.
+    /// An option that the kernel reports, which only a remount may name.
     kernels: Option<String>,
 }
 

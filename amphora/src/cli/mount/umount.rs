@@ -19,11 +19,11 @@ const HOLDER: &str = "/run/amphora-holder/holder.sock";
 pub struct Umount {
     /// The directory
     dir: PathBuf,
-    /// Unmount it also while programs use it: they keep what they have open, and get errors where no server serves them
+    /// Detach the mount even if programs use it: they keep their open files, and get errors if no server serves it
     #[arg(long, short)]
     lazy: bool,
-    /// Socket of the holder to ask while no server runs (also: AMPHORA_HOLDER_ENDPOINT) [default: holder.sock beside the
-    /// admin socket, and /run/amphora-holder/holder.sock]
+    /// Socket of the holder to ask while no server runs (also: AMPHORA_HOLDER_ENDPOINT) [default: holder.sock beside
+    /// the admin socket, and /run/amphora-holder/holder.sock]
     #[arg(long, value_name = "unix://PATH")]
     holder_endpoint: Option<SocketPath>,
 }

@@ -66,7 +66,7 @@ impl Active {
     /// Frees the space behind the end; nothing more is written to the segment.
     pub(super) fn close(&self) {
         if let Err(error) = self.file.set_len(self.end) {
-            tracing::debug!(segment = self.segment, %error, "a full segment keeps zeros behind its end");
+            tracing::debug!(segment = self.segment, %error, "a full segment keeps zeros after its records");
         }
     }
 

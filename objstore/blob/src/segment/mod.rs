@@ -90,7 +90,7 @@ pub(super) struct Grow {
     pub(super) first: u64,
     /// The size in bytes at which a segment is followed by the next.
     pub(super) segment_bytes: u64,
-    /// Who appends.
+    /// The thread that appends.
     pub(super) helpers: Helpers,
 }
 
@@ -103,7 +103,7 @@ pub(super) struct Segments {
     appending: Appending,
 }
 
-/// Who appends.
+/// The thread that appends.
 enum Appending {
     /// A thread, while the queue is open.
     Thread(Option<Queue>, Option<JoinHandle<()>>),
@@ -144,7 +144,7 @@ impl Segments {
             return Ticket::ready(Err(error));
         }
         if data.len() > LONGEST {
-            let why = format!("a packed blob holds at most {LONGEST} bytes; write a file of its own");
+            let why = format!("a packed blob has at most {LONGEST} bytes; write a separate file");
             return Ticket::ready(Err(Error::invalid("length", data.len().to_string(), why)));
         }
         // Computed here, so that the work is spread over the callers' threads.
@@ -280,7 +280,7 @@ impl Drop for Segments {
 fn start(appender: Appender) -> Result<Appending> {
     let (queue, appends) = channel();
     let thread = std::thread::Builder::new().name("blob-append".into()).spawn(move || appender.run(&appends));
-    let thread = thread.map_err(|error| Error::io("starting the thread that appends blobs", error))?;
+    let thread = thread.map_err(|error| Error::io("starting the thread that appends to segments", error))?;
     Ok(Appending::Thread(Some(queue), Some(thread)))
 }
 

@@ -114,7 +114,7 @@ pub(crate) fn a_sync_waits_for_no_turn(fixture: &Fixture) {
         }
     });
     assert!(meta.is_synced());
-    assert!(meta.stats().syncs <= syncs + 1, "one serves all");
+    assert!(meta.stats().syncs <= syncs + 1, "one sync serves all callers");
     gate.open();
 }
 
@@ -210,5 +210,5 @@ pub(crate) fn epochs_end_with_commits_of_their_kinds(fixture: &Fixture) {
     let told = seen.wait().unwrap().recv().unwrap();
     let after = epochs();
     assert!(after[0] != before[0] && after[1] == before[1] && after[2] != before[2]);
-    assert_eq!(told, Some(after[0]), "the epoch has ended before anybody is told");
+    assert_eq!(told, Some(after[0]), "the epoch ends before any caller gets its answer");
 }

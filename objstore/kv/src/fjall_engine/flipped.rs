@@ -189,7 +189,7 @@ fn the_journal_goes_on_behind_tables_that_were_ahead_of_it() {
     let journal = std::fs::read(folder.join("0.jnl")).unwrap();
     let torn = journal.iter().rposition(|byte| *byte != 0).unwrap();
     std::fs::write(folder.join("0.jnl"), &journal[..torn - 9]).unwrap();
-    assert_eq!(read(folder).unwrap().len(), kept.content.len() + 2, "what is torn is the last alone");
+    assert_eq!(read(folder).unwrap().len(), kept.content.len() + 2, "only the last batch is torn");
 }
 
 #[test]

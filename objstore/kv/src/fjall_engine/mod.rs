@@ -1,5 +1,5 @@
-//! The embedded engine: fjall 3 with one keyspace, and its journal as the log (docs/internals/decisions/0001 explains the
-//! choice).
+//! The embedded engine: fjall 3 with one keyspace, and its journal as the log (docs/internals/decisions/0001 explains
+//! the choice).
 //!
 //! - The folder belongs to one process: opening it twice is refused.
 //! - Memory: the block cache, and memtables of 8 MiB: one or two in quiet times, a few of up to 16 MiB while writes
@@ -76,10 +76,11 @@ impl Default for Options {
 /// folder's own name, which the caller syncs.
 ///
 /// # Errors
-/// - [`Error::Unusable`](objstore_base::error::Error::Unusable): another process has it open, or it is of another version.
+/// - [`Error::Unusable`](objstore_base::error::Error::Unusable): another process has it open, or it is of another
+///   version.
 /// - [`Error::Corrupt`](objstore_base::error::Error::Corrupt): the journal or a table is damaged.
 pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
-    // fjall would open whatever has the name of one of its files, and wait if that is a pipe.
+    // fjall would open anything with the name of one of its files, and wait if that is a FIFO.
     refuse_irregular(path)?;
     let reserve = options.reserve.then(|| Reserve::open(path));
     if let Some(reserve) = &reserve {
@@ -103,7 +104,7 @@ pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
 }
 
 /// Cuts off parts of the journal that fjall need not read or would take for damage, and refuses damage that fjall would
-/// not notice; returns the result of [`sound::check`].
+/// not notice; returns the result of [`validate::check`].
 fn prepare(path: &Path, mark: Mark) -> Result<Option<Log>> {
     // fjall locks this file too: it refuses a folder that another process has open, whose files must not be changed.
     let Ok(lock) = File::open(path.join("lock")) else { return Ok(None) };

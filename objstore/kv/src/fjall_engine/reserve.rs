@@ -1,8 +1,8 @@
 //! The disk reserve: space allocated while there is enough, and released when the disk is completely full.
 //!
 //! - Other programs that write to the disk do not respect the room that the store keeps free
-//!   ([`Room`](objstore_disk::Room)). A store on a disk without a free byte still has to open, which commits a batch, and
-//!   has to commit deletions.
+//!   ([`Room`](objstore_disk::Room)). A store on a disk without a free byte still has to open, which commits a batch,
+//!   and has to commit deletions.
 //! - The file `reserve` holds that space. Each commit that finds too little space releases a part of it; it is
 //!   allocated again once there is far more.
 //! - Where the file system cannot preallocate there is no such file.
@@ -98,7 +98,7 @@ impl Reserve {
                 self.short.store(false, Ordering::Relaxed);
             }
             Ok(None) => {}
-            Err(error) => tracing::debug!(path = %self.path.display(), %error, "no space is set aside"),
+            Err(error) => tracing::debug!(path = %self.path.display(), %error, "no reserve is allocated"),
         }
     }
 
@@ -153,20 +153,20 @@ mod tests {
     fn space_that_is_set_aside_is_given_back_in_parts() {
         let dir = tempfile::tempdir().unwrap();
         let reserve = Reserve::open(dir.path());
-        assert!(!reserve.give(), "nothing is set aside yet");
+        assert!(!reserve.give(), "no reserve is allocated yet");
         let reserve = Reserve::open(dir.path());
         reserve.take();
         let path = dir.path().join("reserve");
         let Some(all) = held(&path) else { return };
         assert_eq!(Some(all), wanted(&path));
         assert!(reserve.give());
-        assert_eq!(held(&path), Some(all - all / 2), "the half is there for the next time");
-        assert!(Reserve::open(dir.path()).give(), "also after a start");
+        assert_eq!(held(&path), Some(all - all / 2), "the other half remains");
+        assert!(Reserve::open(dir.path()).give(), "the remaining half is released after a start as well");
         assert!(!path.exists());
         let again = Reserve::open(dir.path());
         again.take();
         assert_eq!(held(&path), Some(all));
         std::fs::File::create(&path).unwrap().set_len(all).unwrap();
-        assert!(!Reserve::open(dir.path()).give(), "a hole is no space");
+        assert!(!Reserve::open(dir.path()).give(), "a file without blocks is no reserve");
     }
 }

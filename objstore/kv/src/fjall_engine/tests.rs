@@ -200,7 +200,7 @@ impl Cut {
         let meta = Meta::new(open(self.folder.path(), Options::default())?);
         let numbers = meta.snapshot().scan(b"k", b"l", 99).unwrap();
         let numbers: Vec<u64> = numbers.iter().map(|pair| pair.value.len() as u64 / 1500).collect();
-        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "a beginning of what was written");
+        assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "a prefix of the written batches");
         Ok(numbers.len() as u64)
     }
 }

@@ -6,7 +6,7 @@
 //! - fjall takes zeros at an entry's start as the end, but zeros within a value as damage, and would not open. So a
 //!   torn batch is cut off before, with everything after it: nothing later was certainly on disk.
 //! - A batch that is complete to its end, and has no such zeros where it cannot be read, is damaged
-//!   ([`sound`](super::sound)).
+//!   ([`validate`](super::validate)).
 //!
 //! A crash leaves the file as it was, or cut.
 

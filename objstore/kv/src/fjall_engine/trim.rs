@@ -127,7 +127,7 @@ mod tests {
         std::fs::write(&path, &whole).unwrap();
         let trim = |least| trim_file(&RealDisk::new(), &path, 1, least).unwrap();
         trim(first.len() as u64 + 1);
-        assert!(std::fs::read(&path).unwrap() == whole, "too little to cut");
+        assert!(std::fs::read(&path).unwrap() == whole, "too little to cut off");
         trim(1);
         let left = std::fs::read(&path).unwrap();
         let (left, zeros) = left.split_at(rest.len());

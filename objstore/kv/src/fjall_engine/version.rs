@@ -69,7 +69,7 @@ const TABLES: &str = "keyspaces";
 
 /// Whether a crash left the folder before the database was complete: it holds nothing that a commit wrote.
 fn is_unmade(folder: &Path) -> Result<bool> {
-    let failed = |source| Error::io(format!("looking at {}", folder.display()), source);
+    let failed = |source| Error::io(format!("reading the folder {}", folder.display()), source);
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         let is_fresh = match entry.file_name().to_str() {
@@ -122,6 +122,9 @@ mod tests {
         }
         super::super::open(dir.path(), super::super::Options::default()).unwrap();
         std::fs::remove_file(dir.path().join("version")).unwrap();
-        assert!(check(dir.path()).unwrap_err().to_string().contains("is missing"), "that one has a table, or a batch");
+        assert!(
+            check(dir.path()).unwrap_err().to_string().contains("is missing"),
+            "a folder with a table or a batch is not created again"
+        );
     }
 }

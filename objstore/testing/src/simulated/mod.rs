@@ -1,8 +1,8 @@
 //! The simulated disk: a test disk in memory that keeps only what was synced.
 //!
-//! - Processes see what they wrote. A power cut ([`SimulatedDisk::after_power_cut`]) leaves everything synced, and of the
-//!   rest any part that a real disk could leave: see [`crash`]. A killed process ([`SimulatedDisk::after_kill`]) loses
-//!   nothing that it wrote, and none of that is synced.
+//! - Processes read what they wrote. A power cut ([`SimulatedDisk::after_power_cut`]) leaves everything synced, and of
+//!   the rest any part that a real disk could leave: see [`crash`]. A killed process ([`SimulatedDisk::after_kill`])
+//!   loses nothing that it wrote, and none of that is synced.
 //! - The process dies at a chosen call ([`SimulatedDisk::dies_at`]): that call is done, half done or not done, and all
 //!   later ones fail.
 //! - Random choices follow from a seed, so a crash can be repeated.

@@ -1,11 +1,11 @@
-//! Content that follows from a length and a seed.
+//! Content that is computed from a length and a seed.
 
-/// What an object holds.
+/// The content of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Content {
     /// Its length, in bytes.
     pub len: usize,
-    /// What its bytes follow from.
+    /// The seed of the generator of its bytes.
     pub seed: u64,
 }
 

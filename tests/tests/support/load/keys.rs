@@ -6,18 +6,18 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::operation::get_object::GetObjectError;
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier};
 
-use super::{Answer, Content, Ended, REQUEST_LIMIT, answer};
+use super::{Answer, Content, ExpectedEnd, REQUEST_LIMIT, answer};
 use crate::support::Rng;
 
 const KEYS: usize = 12;
-/// The least size of a part that is not the last (S3 API, CompleteMultipartUpload).
+/// The smallest size of a part that is not the last (S3 API, CompleteMultipartUpload).
 const PART: usize = 5 << 20;
 
-/// What a key may hold: one state, or while a request is under way two. `None`: no object.
-type Held = BTreeMap<String, Vec<Option<Content>>>;
+/// The possible states of each key: one, or two while a request is in progress. `None`: no object.
+type States = BTreeMap<String, Vec<Option<Content>>>;
 
-/// What is asked for next.
-enum Ask {
+/// A request.
+enum Change {
     Put(String, Content),
     Upload(String, Content),
     Copy { from: String, to: String, content: Content },
@@ -28,46 +28,52 @@ enum Ask {
 pub struct Keys {
     bucket: &'static str,
     number: u64,
-    held: Held,
+    states: States,
     done: usize,
 }
 
 impl Keys {
-    /// One with keys of its own in a bucket.
+    /// A writer with its own keys in a bucket.
     pub fn new(bucket: &'static str, number: u64) -> Self {
-        Self { bucket, number, held: Held::new(), done: 0 }
+        Self { bucket, number, states: States::new(), done: 0 }
     }
 
-    /// Keys of which nobody knows whether they are old or new.
+    /// The number of keys that may have the old or the new state.
     pub fn open(&self) -> usize {
-        self.held.values().filter(|states| states.len() > 1).count()
+        self.states.values().filter(|states| states.len() > 1).count()
     }
 
-    /// Requests acknowledged since this was last asked.
+    /// The number of requests acknowledged since the last call.
     pub fn take_done(&mut self) -> usize {
         std::mem::take(&mut self.done)
     }
 
-    /// Writes until the server is gone.
-    pub async fn work(self, client: Client, rng: Rng, ended: Ended) -> Self {
-        self.work_while(client, rng, ended, || true).await
+    /// Writes until the server ends.
+    pub async fn work(self, client: Client, rng: Rng, expected_end: ExpectedEnd) -> Self {
+        self.work_while(client, rng, expected_end, || true).await
     }
 
-    /// The same, and while `going`.
-    pub async fn work_while(mut self, client: Client, mut rng: Rng, ended: Ended, going: impl Fn() -> bool) -> Self {
+    /// Writes until the server ends, or `going` returns false.
+    pub async fn work_while(
+        mut self,
+        client: Client,
+        mut rng: Rng,
+        expected_end: ExpectedEnd,
+        going: impl Fn() -> bool,
+    ) -> Self {
         while going() {
-            let ask = self.draw(&mut rng);
-            let (keys, content) = ask.outcome();
+            let change = self.generate(&mut rng);
+            let (keys, content) = change.outcome();
             for key in &keys {
-                self.held.entry(key.clone()).or_insert_with(|| vec![None]).push(content);
+                self.states.entry(key.clone()).or_insert_with(|| vec![None]).push(content);
             }
-            let request = tokio::time::timeout(REQUEST_LIMIT, ask.request(&client, self.bucket, ended)).await;
+            let request = tokio::time::timeout(REQUEST_LIMIT, change.request(&client, self.bucket, expected_end)).await;
             match request.expect("a request is answered, or its connection ends") {
-                Answer::Acknowledged if !ended.is_cut() => self.done += 1,
+                Answer::Acknowledged if !expected_end.is_cut() => self.done += 1,
                 _ => return self,
             }
             for key in keys {
-                self.held.insert(key, vec![content]);
+                self.states.insert(key, vec![content]);
             }
         }
         self
@@ -77,39 +83,39 @@ impl Keys {
         format!("w{}/d{}/k{}", self.number, number % 3, number % KEYS)
     }
 
-    fn draw(&self, rng: &mut Rng) -> Ask {
+    fn generate(&self, rng: &mut Rng) -> Change {
         let first = rng.below(KEYS);
         let key = self.key(first);
         let what = rng.below(100);
-        let source = self.held.iter().find_map(|(from, states)| match states[..] {
+        let source = self.states.iter().find_map(|(from, states)| match states[..] {
             [Some(content)] if *from != key && what.is_multiple_of(2) => Some((from.clone(), content)),
             _ => None,
         });
         match (what, source) {
-            (0..5, _) => Ask::Delete((first..first + 3).map(|number| self.key(number)).collect()),
-            (5..22, _) => Ask::Delete(vec![key]),
-            (22..40, Some((from, content))) => Ask::Copy { from, to: key, content },
-            (40..44, _) => Ask::Upload(key, Content { len: PART + 1 + rng.below(1 << 16), seed: rng.roll() }),
-            _ => Ask::Put(key, Content { len: len(rng), seed: rng.roll() }),
+            (0..5, _) => Change::Delete((first..first + 3).map(|number| self.key(number)).collect()),
+            (5..22, _) => Change::Delete(vec![key]),
+            (22..40, Some((from, content))) => Change::Copy { from, to: key, content },
+            (40..44, _) => Change::Upload(key, Content { len: PART + 1 + rng.below(1 << 16), seed: rng.roll() }),
+            _ => Change::Put(key, Content { len: len(rng), seed: rng.roll() }),
         }
     }
 
-    /// All are of one bucket: each key holds one of the states it may hold, and from now on that one; the listing shows the
-    /// same. Fails if the server goes meanwhile; then it can be made again.
+    /// Asserts that each key has one of its possible states, which is its state from now on, and that the listing
+    /// agrees. All writers are of one bucket. Fails if the server ends meanwhile; the call can then be repeated.
     pub async fn compare(client: &Client, all: &mut [Self], cycle: usize) -> Result<(), Answer> {
         let mut expected = BTreeMap::new();
         let Some(bucket) = all.first().map(|keys| keys.bucket) else { return Ok(()) };
-        for (key, states) in all.iter_mut().flat_map(|keys| keys.held.iter_mut()) {
+        for (key, states) in all.iter_mut().flat_map(|keys| keys.states.iter_mut()) {
             let seen = read(client, bucket, key).await?;
             let found = states.iter().find(|state| state.map(Content::bytes) == seen);
             let len = seen.as_ref().map(Vec::len);
             let state =
-                *found.unwrap_or_else(|| panic!("cycle {cycle}: {key} holds {len:?} bytes, it may be {states:?}"));
+                *found.unwrap_or_else(|| panic!("cycle {cycle}: {key} has {len:?} bytes; possible are {states:?}"));
             *states = vec![state];
             expected.extend(state.map(|content| (key.clone(), content.len)));
         }
         let listed = client.list_objects_v2().bucket(bucket).prefix("w").send().await;
-        let listed = answer(listed, Ended::ByDeath)?;
+        let listed = answer(listed, ExpectedEnd::Killed)?;
         let objects = listed.contents().iter().filter(|object| object.key().is_some_and(|key| !key.ends_with('/')));
         let sizes = objects.map(|object| {
             let size = usize::try_from(object.size().expect("a size")).expect("small");
@@ -120,8 +126,8 @@ impl Keys {
     }
 }
 
-impl Ask {
-    /// The keys it changes, and what they hold then.
+impl Change {
+    /// The keys that the request changes, and their content afterwards.
     fn outcome(&self) -> (Vec<String>, Option<Content>) {
         match self {
             Self::Put(key, content) | Self::Upload(key, content) => (vec![key.clone()], Some(*content)),
@@ -130,24 +136,24 @@ impl Ask {
         }
     }
 
-    async fn request(&self, client: &Client, bucket: &str, ended: Ended) -> Answer {
+    async fn request(&self, client: &Client, bucket: &str, expected_end: ExpectedEnd) -> Answer {
         match self {
             Self::Put(key, content) => {
                 let put = client.put_object().bucket(bucket).key(key).body(content.bytes().into());
-                answer(put.send().await, ended).into()
+                answer(put.send().await, expected_end).into()
             }
-            Self::Upload(key, content) => upload(client, (bucket, key), *content, ended).await.into(),
+            Self::Upload(key, content) => upload(client, (bucket, key), *content, expected_end).await.into(),
             Self::Copy { from, to, .. } => {
                 let copy = client.copy_object().bucket(bucket).key(to).copy_source(format!("{bucket}/{from}"));
-                answer(copy.send().await, ended).into()
+                answer(copy.send().await, expected_end).into()
             }
             Self::Delete(keys) => match &keys[..] {
-                [key] => answer(client.delete_object().bucket(bucket).key(key).send().await, ended).into(),
-                keys => match answer(delete_all(client, bucket, keys).await, ended) {
-                    // Each key has an answer of its own.
+                [key] => answer(client.delete_object().bucket(bucket).key(key).send().await, expected_end).into(),
+                keys => match answer(delete_all(client, bucket, keys).await, expected_end) {
+                    // Each key has its own result in the answer.
                     Ok(deleted) if deleted.errors().is_empty() => Answer::Acknowledged,
                     Ok(deleted) => {
-                        assert!(ended.is_cut(), "refused: {:?}", deleted.errors());
+                        assert!(expected_end.is_cut(), "refused: {:?}", deleted.errors());
                         Answer::Lost
                     }
                     Err(lost) => lost,
@@ -157,7 +163,7 @@ impl Ask {
     }
 }
 
-/// On both sides of where content lies: in the record, in a segment, in a file of its own.
+/// A length for each place of content: the record, a segment, a file.
 fn len(rng: &mut Rng) -> usize {
     let longest = match rng.below(20) {
         0..8 => 4096,
@@ -180,24 +186,29 @@ async fn delete_all(
     client.delete_objects().bucket(bucket).delete(delete).send().await
 }
 
-async fn upload(client: &Client, (bucket, key): (&str, &str), content: Content, ended: Ended) -> Result<(), Answer> {
+async fn upload(
+    client: &Client,
+    (bucket, key): (&str, &str),
+    content: Content,
+    expected_end: ExpectedEnd,
+) -> Result<(), Answer> {
     let create = client.create_multipart_upload().bucket(bucket).key(key).send().await;
-    let id = answer(create, ended)?.upload_id.expect("an id");
+    let id = answer(create, expected_end)?.upload_id.expect("an id");
     let mut parts = CompletedMultipartUpload::builder();
     for (number, bytes) in (1..).zip(content.bytes().chunks(PART)) {
         let part = client.upload_part().bucket(bucket).key(key).upload_id(&id).part_number(number);
-        let part = answer(part.body(bytes.to_vec().into()).send().await, ended)?;
+        let part = answer(part.body(bytes.to_vec().into()).send().await, expected_end)?;
         parts = parts.parts(CompletedPart::builder().part_number(number).set_e_tag(part.e_tag).build());
     }
     let complete = client.complete_multipart_upload().bucket(bucket).key(key).upload_id(&id);
-    answer(complete.multipart_upload(parts.build()).send().await, ended).map(drop)
+    answer(complete.multipart_upload(parts.build()).send().await, expected_end).map(drop)
 }
 
 async fn read(client: &Client, bucket: &str, key: &str) -> Result<Option<Vec<u8>>, Answer> {
     let object = match client.get_object().bucket(bucket).key(key).send().await {
         Err(error) if error.as_service_error().is_some_and(GetObjectError::is_no_such_key) => return Ok(None),
-        asked => answer(asked, Ended::ByDeath)?,
+        asked => answer(asked, ExpectedEnd::Killed)?,
     };
-    // One that is cut off came from a server that went, or found damage: then it comes so again.
+    // The body ends early if the server ended or found damage; damage ends the next read early too.
     object.body.collect().await.map(|body| Some(body.to_vec())).map_err(|_| Answer::Lost)
 }

@@ -1,4 +1,4 @@
-//! S3 writers that know what each of their keys may contain, for servers that crash, are cut off or run full.
+//! S3 writers that know the possible states of each of their keys, for servers that crash, lose power or run full.
 //!
 //! - Each writer has its own keys and one request in progress: at the end one of its keys may be old or new, and all
 //!   others are known.
@@ -20,85 +20,85 @@ use tests::prelude::*;
 
 pub use content::Content;
 use keys::Keys;
-use versions::Histories;
+use versions::VersionedKeys;
 
-/// The bucket without versions.
+/// The bucket without versioning.
 pub const BUCKET: &str = "load";
-/// The bucket that keeps them.
-pub const KEPT: &str = "kept";
-/// Far above what a request takes that is answered at all.
+/// The bucket with versioning.
+pub const VERSIONED_BUCKET: &str = "kept";
+/// The time limit of a request, far above the usual time.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a writer expects to end it.
+/// How a writer expects the server to end.
 #[derive(Clone, Copy, Debug)]
-pub enum Ended {
-    /// The server dies: a refusal is a failure of the test.
-    ByDeath,
-    /// The disk goes once this is set, and the server refuses or dies. What is answered from then on counts for nothing:
-    /// without power there would be no answer.
-    ByCut(&'static AtomicBool),
+pub enum ExpectedEnd {
+    /// The server is killed: a refusal fails the test.
+    Killed,
+    /// The disk fails once this is set, and the server refuses or ends. Later answers do not count: without power there
+    /// would be none.
+    PowerCut(&'static AtomicBool),
 }
 
-impl Ended {
+impl ExpectedEnd {
     fn is_cut(self) -> bool {
-        matches!(self, Self::ByCut(cut) if cut.load(Ordering::SeqCst))
+        matches!(self, Self::PowerCut(cut) if cut.load(Ordering::SeqCst))
     }
 }
 
-/// How a request ended.
+/// The outcome of a request.
 pub enum Answer {
-    /// It was done.
+    /// The request succeeded.
     Acknowledged,
-    /// Nobody knows.
+    /// No answer: the request may have had its effect or not.
     Lost,
 }
 
-/// How much was asked.
+/// Numbers of requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// Requests that were acknowledged.
+    /// Acknowledged requests.
     pub done: usize,
-    /// Keys of which nobody knew whether they are old or new.
+    /// Keys that could have the old or the new state.
     pub open: usize,
 }
 
-/// All writers and what they know.
+/// All writers.
 pub struct Load {
     keys: Vec<Keys>,
-    histories: Vec<Histories>,
-    /// Over all rounds.
+    histories: Vec<VersionedKeys>,
+    /// The sums over all rounds.
     pub counts: Counts,
 }
 
-/// Writers at work.
+/// Running writers.
 pub struct Round {
     keys: Vec<JoinHandle<Keys>>,
-    histories: Vec<JoinHandle<Histories>>,
+    histories: Vec<JoinHandle<VersionedKeys>>,
 }
 
 impl Load {
-    /// Makes the buckets, and so many writers to each.
+    /// Creates both buckets, `keys` writers for the first and `histories` for the second.
     pub fn new(server: &Server, keys: u64, histories: u64) -> Self {
         make_bucket(server, BUCKET, &[]);
-        make_bucket(server, KEPT, &["--versioning"]);
-        let histories = (0..histories).map(Histories::new).collect();
+        make_bucket(server, VERSIONED_BUCKET, &["--versioning"]);
+        let histories = (0..histories).map(VersionedKeys::new).collect();
         Self { keys: (0..keys).map(|number| Keys::new(BUCKET, number)).collect(), histories, counts: Counts::default() }
     }
 
-    /// Lets all write until the server is gone, or refuses.
-    pub fn begin(&mut self, client: &Client, rng: &mut Rng, ended: Ended) -> Round {
+    /// Starts all writers; each writes until the server ends, or refuses.
+    pub fn begin(&mut self, client: &Client, rng: &mut Rng, expected_end: ExpectedEnd) -> Round {
         let mut fork = || fork(rng);
         let mut round = Round { keys: Vec::new(), histories: Vec::new() };
         for keys in self.keys.drain(..) {
-            round.keys.push(tokio::spawn(keys.work(client.clone(), fork(), ended)));
+            round.keys.push(tokio::spawn(keys.work(client.clone(), fork(), expected_end)));
         }
         for histories in self.histories.drain(..) {
-            round.histories.push(tokio::spawn(histories.work(client.clone(), fork(), ended)));
+            round.histories.push(tokio::spawn(histories.work(client.clone(), fork(), expected_end)));
         }
         round
     }
 
-    /// Waits until all ended.
+    /// Waits until all writers have ended.
     pub async fn end(&mut self, round: Round) {
         for writer in round.keys {
             let keys = writer.await.expect("no request was refused");
@@ -111,28 +111,30 @@ impl Load {
             self.histories.push(histories);
         }
         let done = self.keys.iter_mut().map(Keys::take_done).sum::<usize>();
-        self.counts.done += done + self.histories.iter_mut().map(Histories::take_done).sum::<usize>();
+        self.counts.done += done + self.histories.iter_mut().map(VersionedKeys::take_done).sum::<usize>();
     }
 
-    /// Compares all there is with what may be, and goes on from there.
+    /// Asserts that every key has a possible state, which is its known state from now on.
     pub async fn compare(&mut self, client: &Client, cycle: usize) {
         let compared = Keys::compare(client, &mut self.keys, cycle).await;
-        assert!(compared.is_ok(), "cycle {cycle}: an answer was cut off");
+        assert!(compared.is_ok(), "cycle {cycle}: an answer ended early");
         for histories in &mut self.histories {
             histories.compare(client, cycle).await;
         }
     }
 }
 
-/// One writer that goes on through the deaths of its server, until it is told to stop: what was under way is looked at
-/// once the next server answers.
+/// One writer that continues across crashes of its server until `going` is false. It compares its keys once the next
+/// server answers.
 pub async fn write_through(client: Client, bucket: &'static str, mut rng: Rng, going: &AtomicBool) -> usize {
     let mut keys = Keys::new(bucket, 0);
     let mut done = 0;
     while going.load(Ordering::Relaxed) {
-        keys = keys.work_while(client.clone(), fork(&mut rng), Ended::ByDeath, || going.load(Ordering::Relaxed)).await;
+        keys = keys
+            .work_while(client.clone(), fork(&mut rng), ExpectedEnd::Killed, || going.load(Ordering::Relaxed))
+            .await;
         done += keys.take_done();
-        // The next death may come before all is compared.
+        // The next crash may come before all keys are compared.
         while Keys::compare(&client, std::slice::from_mut(&mut keys), done).await.is_err() {
             if !going.load(Ordering::Relaxed) {
                 return done;
@@ -148,12 +150,12 @@ fn fork(rng: &mut Rng) -> Rng {
     rng.fork(number)
 }
 
-/// What came of a request. Fails on a refusal that nothing explains.
-fn answer<T, E: std::fmt::Debug>(answer: Result<T, SdkError<E>>, ended: Ended) -> Result<T, Answer> {
+/// The outcome of a request. Panics on an unexpected refusal.
+fn answer<T, E: std::fmt::Debug>(answer: Result<T, SdkError<E>>, expected_end: ExpectedEnd) -> Result<T, Answer> {
     match answer {
         Ok(value) => Ok(value),
         Err(SdkError::DispatchFailure(_) | SdkError::ResponseError(_) | SdkError::TimeoutError(_)) => Err(Answer::Lost),
-        Err(SdkError::ServiceError(error)) if ended.is_cut() && error.raw().status().is_server_error() => {
+        Err(SdkError::ServiceError(error)) if expected_end.is_cut() && error.raw().status().is_server_error() => {
             Err(Answer::Lost)
         }
         Err(error) => panic!("refused: {error:?}"),
