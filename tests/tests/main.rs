@@ -3,12 +3,14 @@
 mod admin;
 mod bad_input;
 mod care;
+mod chart;
 mod cosi;
 mod csi;
 mod doors;
 mod errors;
 mod faults;
 mod handles;
+mod image;
 mod kill;
 mod kubernetes;
 mod limits;
