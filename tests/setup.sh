@@ -32,7 +32,7 @@ MISSING=()
 PACKAGES=(sqlite3:sqlite3 git:git mkfs.ext4:e2fsprogs mkfs.xfs:xfsprogs strace:strace setfattr:attr setfacl:acl
   openssl:openssl xfs_io:xfsprogs mount:mount prlimit:util-linux cc:gcc node:nodejs npm:npm rsync:rsync /usr/bin/rclone:rclone
   /usr/bin/s3cmd:s3cmd /usr/bin/aws:awscli /usr/bin/restic:restic s3fs:s3fs db_bench:rocksdb-tools fio:fio
-  java:default-jre-headless mvn:maven)
+  java:default-jre-headless mvn:maven busybox:busybox-static)
 PATH=$PATH:/usr/sbin:/sbin
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -88,6 +88,11 @@ install_go_programs() {
   (cd tests/go && GOBIN=$TOOLS/bin timeout 600 go install ./...) &&
     (cd tests/go/restic && GOBIN=$TOOLS/bin timeout 600 go install tool) &&
     (cd tests/go/registry && GOBIN=$TOOLS/bin timeout 600 go install tool)
+}
+
+# helm, and the reader of Kubernetes objects beside it.
+install_helm() {
+  (cd tests/go/chart && GOBIN=$TOOLS/bin timeout 900 go install tool ./...)
 }
 
 # Outside of the source tree: the packages that npm installs from tests/js/package-lock.json.
@@ -170,6 +175,7 @@ tool grpcio "$GRPCIO-in-$PYTHON_TOOLS" install_grpcio
 tool lake "$DELTALAKE-$PYICEBERG-$DUCKDB" install_lake
 tool csi-sanity "$CSI_SANITY" install_csi_sanity
 tool go-programs "$(digest tests/go)" install_go_programs
+tool helm "$(digest tests/go/chart)" install_helm
 tool node-modules "$(digest tests/js/package-lock.json)" install_node_modules
 tool hadoop "$(digest tests/java)" install_hadoop
 tool pjdfstest "$PJDFSTEST" install_crate pjdfstest "$PJDFSTEST"

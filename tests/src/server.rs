@@ -427,7 +427,7 @@ impl Drop for Server {
     }
 }
 
-/// The process that listens at the socket of a holder.
+/// The process that listens at the socket of a holder. It has to be visible in the PID namespace of the tests.
 fn holder_of(socket: &Path) -> Option<Pid> {
     let address = SocketAddrUnix::new(socket).ok()?;
     let client = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None).ok()?;

@@ -3,11 +3,13 @@
 mod access_control;
 mod admin;
 mod bad_input;
+mod chart;
 mod cosi;
 mod csi;
 mod errors;
 mod faults;
 mod handles;
+mod image;
 mod kill;
 mod kubernetes;
 mod limits;

@@ -90,7 +90,8 @@ impl Trail {
             call: calls::find(request.uri().path()),
             id: audit.next_id(),
             started: Instant::now(),
-            process: peer.map(|peer| (peer.uid(), peer.pid())),
+            // The kernel reports 0 for a process that is not visible in this PID namespace.
+            process: peer.map(|peer| (peer.uid(), peer.pid().filter(|pid| *pid > 0))),
             request: Taken::default(),
             answer: Taken::default(),
             status: Status::internal("the call ended without a status; see the log"),

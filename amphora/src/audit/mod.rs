@@ -51,7 +51,7 @@ impl Outcome {
 /// The caller who requested a change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Caller<'a> {
-    /// The process at the other end of a Unix socket: its user and its id.
+    /// The process at the other end of a Unix socket: its user, and its id unless it is in another PID namespace.
     pub process: Option<(u32, Option<i32>)>,
     /// The account, if a signature was verified.
     pub account: Option<&'a str>,

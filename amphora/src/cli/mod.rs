@@ -223,7 +223,7 @@ mod tests {
              --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --cosi-answer-delay 5s --config f \
              --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --website-listen 127.0.0.1:0 --website-domain w --s3-max-connections 9 \
              --s3-block-public-access false --s3-presigned-v2 false --s3-access-log-delay 1m --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi \
-             --holder-endpoint unix:///e --no-holder --unmount-at-exit --master-key-file k --core-dumps",
+             --holder-endpoint unix:///e --start-holder false --no-holder --unmount-at-exit --master-key-file k --core-dumps",
             "holder --socket unix:///e --detached",
             "bucket create b --quota 10Gi --versioning --from-snapshot s --owner a",
             "bucket list --output json",

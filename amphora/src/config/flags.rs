@@ -44,6 +44,9 @@ pub struct Flags {
     /// Socket of the fd holder, which keeps mounts while no server runs [default: DATA_DIR/run/holder.sock]
     #[arg(long, value_name = "unix://PATH")]
     pub holder_endpoint: Option<SocketPath>,
+    /// Start a holder where none answers; false where the holder is a service or a pod of its own
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    pub start_holder: bool,
     /// Run without the fd holder: mounts end with the server
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]

@@ -114,6 +114,8 @@ pub struct Sockets {
     pub cosi: SocketPath,
     /// The socket of the fd holder; `None`: run without one.
     pub holder: Option<SocketPath>,
+    /// Whether to start a holder where none answers.
+    pub start_holder: bool,
     /// The socket at which an earlier server may have had a holder, if this one runs without.
     pub former_holder: Option<SocketPath>,
 }
@@ -134,6 +136,7 @@ impl Settings {
             csi_node: flags.csi_node_endpoint,
             cosi: or_default(flags.cosi_endpoint, &data_dir, "cosi")?,
             holder: if flags.no_holder { None } else { Some(holder?) },
+            start_holder: flags.start_holder,
             former_holder,
         };
         sockets.check_distinct()?;

@@ -9,7 +9,7 @@
 
 mod start;
 
-pub use start::{find, find_or_start};
+pub use start::{Missing, find, require};
 
 use clap::Args;
 use fuse::holder::{Lifetime, Service};

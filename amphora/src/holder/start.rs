@@ -30,14 +30,32 @@ pub fn find(socket: &SocketPath) -> Result<Option<Holder>, Error> {
     Ok(None)
 }
 
-/// The holder at `socket`, started if there is none.
+/// What to do where no holder answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// Start one, which outlives this process.
+    Start,
+    /// Report it absent: the holder is a service of its own, which is started again by others. A holder started here
+    /// would take its socket, and might end with the container of this process.
+    Await,
+}
+
+/// The holder at `socket`. Where there is none, it is started or reported absent.
 ///
 /// # Errors
-/// If it cannot be started, or there is no common protocol version.
-pub fn find_or_start(socket: &SocketPath) -> Result<Holder, Error> {
-    if let Some(holder) = find(socket)? {
-        return Ok(holder);
+/// If there is none and it may not or cannot be started, or there is no common protocol version.
+pub fn require(socket: &SocketPath, missing: Missing) -> Result<Holder, Error> {
+    match (find(socket)?, missing) {
+        (Some(holder), _) => Ok(holder),
+        (None, Missing::Start) => start_and_connect(socket),
+        (None, Missing::Await) => {
+            let source = std::io::Error::other("it is not started here (--start-holder false)");
+            Err(Error::Absent { path: socket.path().to_owned(), source })
+        }
     }
+}
+
+fn start_and_connect(socket: &SocketPath) -> Result<Holder, Error> {
     let mut failed = String::new();
     for _ in 0..TRIES {
         failed = start(socket).err().unwrap_or_default();

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::request::{Look, Origin, Request};
 use crate::config::SocketPath;
 use crate::failure::with_causes;
-use crate::holder;
+use crate::holder::{self, Missing};
 
 /// What the next process needs to know about a mount. New fields need a default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,11 +61,12 @@ pub(super) struct Inherited {
 }
 
 impl Holding {
-    /// Asks the holder at `socket`, if there is one, for the mounts of the store in `data_dir`. Blocking.
+    /// Asks the holder at `socket`, if there is one, for the mounts of the store in `data_dir`. `missing` says what to do
+    /// later where none answers. Blocking.
     ///
     /// # Errors
     /// If there is a holder without a common protocol version.
-    pub fn find(socket: &SocketPath, data_dir: &Path) -> Result<(Self, Inheritance), String> {
+    pub fn find(socket: &SocketPath, missing: Missing, data_dir: &Path) -> Result<(Self, Inheritance), String> {
         let text = |error: fuse::holder::Error| {
             let why = with_causes(&error);
             format!("{socket}: {why} (or do without its mounts, with --no-holder)")
@@ -77,7 +78,7 @@ impl Holding {
             None => Inheritance::default(),
         };
         let dial = socket.clone();
-        let fd_holder = FdHolder::new(holder, Box::new(move || holder::find_or_start(&dial)))
+        let fd_holder = FdHolder::new(holder, Box::new(move || holder::require(&dial, missing)))
             .map_err(|error| format!("no thread for the holder: {error}"))?;
         Ok((Self { fd_holder: Arc::new(fd_holder), store }, left))
     }

@@ -8,6 +8,7 @@ use objstore::lifecycle::{Day, Worker};
 use super::{End, blocking};
 use crate::config::{Settings, Sockets};
 use crate::failure::{Failure, with_causes};
+use crate::holder::Missing;
 use crate::mounts::{Ending, Holding, Inheritance, Table};
 
 /// Checks whether a server could start with the settings, as far as that is possible without changing anything.
@@ -126,7 +127,8 @@ pub(super) async fn holding(settings: &Settings) -> Result<(Option<Holding>, Inh
         }
         return Ok(Default::default());
     };
-    let found = blocking("asking the holder", move || Holding::find(&socket, &data_dir)).await?;
+    let missing = if settings.sockets.start_holder { Missing::Start } else { Missing::Await };
+    let found = blocking("asking the holder", move || Holding::find(&socket, missing, &data_dir)).await?;
     found.map(|(holding, inheritance)| (Some(holding), inheritance)).map_err(Failure::failed)
 }
 

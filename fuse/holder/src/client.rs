@@ -1,7 +1,7 @@
 //! A server's client for the fd holder.
 //!
-//! - It connects only to processes of root or of its own user. The kernel says whose process it is (SO_PEERCRED) before
-//!   anything is sent, because the holder receives the devices of mounts.
+//! - It connects only to processes of root or of its own user. The kernel says whose process it is (`peer`) before anything is
+//!   sent, because the holder receives the devices of mounts.
 //! - It sends one request at a time. If an answer takes longer than [`ANSWER_MAX`], the connection is not used again.
 
 use std::io;
@@ -19,6 +19,7 @@ use rustix::process::Uid;
 use super::deposits::Deposit;
 use super::message::{Answer, RECORD_BYTES_MAX, Refusal, Request, VERSION, VERSION_OLDEST};
 use super::packet::{self, Packet};
+use super::peer;
 
 /// The longest wait for an answer. The holder does nothing slow, but its machine may be busy.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -223,11 +224,11 @@ fn unexpected(answer: &Answer) -> Error {
 /// Refuses a holder of another user. Through the descriptors of mounts all files can be read and changed, so only
 /// processes of root or of the own user receive them.
 fn refuse_stranger(socket: &OwnedFd, path: &Path) -> Result<(), Error> {
-    let peer = rustix::net::sockopt::socket_peercred(socket).map_err(|errno| Error::Broken(errno.into()))?;
-    if is_trusted(peer.uid, rustix::process::geteuid()) {
+    let user = peer::user(socket).map_err(Error::Broken)?;
+    if is_trusted(user, rustix::process::geteuid()) {
         return Ok(());
     }
-    Err(Error::Stranger { path: path.to_owned(), uid: peer.uid.as_raw() })
+    Err(Error::Stranger { path: path.to_owned(), uid: user.as_raw() })
 }
 
 fn is_trusted(peer: Uid, own: Uid) -> bool {

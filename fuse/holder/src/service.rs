@@ -22,6 +22,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept
 use super::deposits::{Deposit, Deposits, raise_open_files};
 use super::message::{Answer, Refusal, Request, VERSION, VERSION_OLDEST};
 use super::packet::{self, Packet};
+use super::peer;
 
 /// The most connections at a time; a server needs one.
 const PEERS_MAX: usize = 16;
@@ -189,8 +190,7 @@ fn send(peer: &OwnedFd, version: u8, answer: &Answer) -> bool {
 /// Whether the peer is root or this user. The socket's mode allows no others, and this check holds even if the mode was
 /// changed.
 fn may_connect(peer: &OwnedFd) -> bool {
-    let user = rustix::net::sockopt::socket_peercred(peer).map(|peer| peer.uid);
-    user.is_ok_and(|user| user.is_root() || user == rustix::process::geteuid())
+    peer::user(peer).is_ok_and(|user| user.is_root() || user == rustix::process::geteuid())
 }
 
 fn lock(path: &Path) -> Result<OwnedFd> {

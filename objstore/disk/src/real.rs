@@ -19,6 +19,9 @@ use super::file::RealFile;
 use super::space::space_of;
 use super::{Disk, File, Lock, Need, Permissions, Room, Space, regular, room};
 
+/// The longest note in a lock file that is read, in bytes: a process id and the name of its PID namespace.
+const NOTE_BYTES_MAX: u64 = 64;
+
 /// The operating system's disk.
 #[derive(Default)]
 pub struct RealDisk {
@@ -186,7 +189,7 @@ pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
     // Information for people only: the lock is the flock, not the content. A full disk has no space for it.
     let mut note = || -> std::io::Result<()> {
         file.set_len(0)?;
-        file.write_all(format!("{}\n", std::process::id()).as_bytes())
+        file.write_all(format!("{} {}\n", std::process::id(), pid_namespace()).as_bytes())
     };
     if let Err(error) = note() {
         tracing::warn!(path = %path.display(), %error, "cannot write this process's id into the lock file");
@@ -195,18 +198,32 @@ pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
 }
 
 fn taken(path: &Path, file: &mut fs::File) -> Error {
-    let mut holder = String::new();
-    let read = file.take(32).read_to_string(&mut holder);
-    let process = match (read, holder.trim().parse::<u32>()) {
-        (Ok(_), Ok(pid)) => format!(" (process {pid})"),
-        _ => String::new(),
-    };
+    let mut note = String::new();
+    let read = file.take(NOTE_BYTES_MAX).read_to_string(&mut note);
+    let process = read.ok().and_then(|_| owner(&note, &pid_namespace())).unwrap_or_default();
     let folder = parent(path).display();
     Error::Unusable {
         why: format!(
             "another Amphora server runs on the folder {folder}{process}: stop it first, or use another folder"
         ),
     }
+}
+
+/// The process that wrote the note in a lock file, for a message. A process id means something only in its own PID
+/// namespace: in containers the server is often process 1.
+fn owner(note: &str, namespace: &str) -> Option<String> {
+    let mut words = note.split_whitespace();
+    let pid: u32 = words.next()?.parse().ok()?;
+    Some(match words.next() {
+        Some(other) if other != namespace => format!(" (process {pid} of another container)"),
+        _ => format!(" (process {pid})"),
+    })
+}
+
+/// The PID namespace of this process as the kernel writes it (pid_namespaces(7)); `-` if it is not known.
+fn pid_namespace() -> String {
+    let name = fs::read_link("/proc/self/ns/pid").ok().and_then(|link| link.into_os_string().into_string().ok());
+    name.unwrap_or_else(|| "-".to_owned())
 }
 
 /// The error for a folder of another user.

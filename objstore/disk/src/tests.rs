@@ -124,6 +124,9 @@ fn a_second_server_on_a_folder_is_refused_by_name_until_the_first_ends() {
     let refused = disk.lock(&path).map(drop).unwrap_err();
     let (folder, pid) = (dir.path().display().to_string(), format!("process {}", std::process::id()));
     assert!(matches!(&refused, Error::Unusable { why } if why.contains(&folder) && why.contains(&pid)), "{refused}");
+    std::fs::write(&path, "1 pid:[1]\n").unwrap();
+    let refused = disk.lock(&path).map(drop).unwrap_err();
+    assert!(matches!(&refused, Error::Unusable { why } if why.contains("process 1 of another container")), "{refused}");
     drop(lock);
     disk.lock(&path).unwrap();
 }

@@ -18,6 +18,9 @@ const IMAGE: &str = "AMPHORA_KUBERNETES_IMAGE";
 /// The variable that holds the labels of the driver's pod there.
 const DRIVER_POD: &str = "AMPHORA_KUBERNETES_DRIVER_POD";
 
+/// What a pod runs that has nothing to do.
+const IDLE: &str = "trap exit TERM; while :; do sleep 1; done";
+
 /// The names of the two drivers.
 pub(super) const CSI_DRIVER: &str = "csi.amphora.dev";
 pub(super) const COSI_DRIVER: &str = "cosi.amphora.dev";
@@ -85,6 +88,16 @@ impl Cluster {
         outcome.stdout.trim().to_owned()
     }
 
+    /// Whether a call of kubectl succeeds.
+    pub(super) fn kubectl_succeeds(&self, args: &[&str]) -> bool {
+        self.try_kubectl(args).status.success()
+    }
+
+    /// The lab, if the cluster is one.
+    pub(super) fn lab(&self) -> Option<&Lab> {
+        self.lab.as_ref()
+    }
+
     /// Makes or changes an object.
     #[track_caller]
     pub(super) fn apply(&self, object: &Value) {
@@ -122,16 +135,27 @@ impl Cluster {
     /// Starts a pod that mounts a claim at `/data`, and waits until it runs.
     #[track_caller]
     pub(super) fn pod(&self, name: &str, claim: &str) {
-        self.pod_with(name, claim, true);
+        self.pod_with(name, claim, true, IDLE);
     }
 
-    /// Starts such a pod whose users are those of the node, or in a user namespace of its own.
+    /// Starts such a pod with a shell line of its own.
     #[track_caller]
-    pub(super) fn pod_with(&self, name: &str, claim: &str, host_users: bool) {
+    pub(super) fn pod_that_runs(&self, name: &str, claim: &str, script: &str) {
+        self.pod_with(name, claim, true, script);
+    }
+
+    /// Starts such a pod with a user namespace of its own.
+    #[track_caller]
+    pub(super) fn pod_apart(&self, name: &str, claim: &str) {
+        self.pod_with(name, claim, false, IDLE);
+    }
+
+    #[track_caller]
+    fn pod_with(&self, name: &str, claim: &str, host_users: bool, script: &str) {
         let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
         let container = json!({
             "name": "c", "image": self.image, "imagePullPolicy": "IfNotPresent",
-            "command": ["sh", "-c", "trap exit TERM; while :; do sleep 1; done"],
+            "command": ["sh", "-c", script],
             "volumeMounts": [{"name": "v", "mountPath": "/data"}],
         });
         self.apply(&json!({
@@ -160,14 +184,17 @@ impl Cluster {
     /// # Errors
     /// The environment does not name the driver's pod.
     pub(super) fn kill_driver(&self) -> Result<(), String> {
-        if let Some(lab) = &self.lab {
-            return lab.kill_driver();
-        }
-        let labels = std::env::var(DRIVER_POD).map_err(|_| format!("{DRIVER_POD} does not name the driver's pod"))?;
+        let labels = match &self.lab {
+            Some(lab) if lab.has_chart() => super::release::SERVER.to_owned(),
+            Some(lab) => return lab.kill_driver(),
+            None => std::env::var(DRIVER_POD).map_err(|_| format!("{DRIVER_POD} does not name the driver's pod"))?,
+        };
         let limit = format!("--timeout={CONDITION_SECONDS}s");
         self.kubectl(&["delete", "pod", "--all-namespaces", "--selector", &labels, "--grace-period=0", "--force"]);
-        self.kubectl(&["wait", "--for=condition=Ready", "pod", "--all-namespaces", "--selector", &labels, &limit]);
-        Ok(())
+        // The next pod may not exist yet.
+        let wait = ["wait", "--for=condition=Ready", "pod", "--all-namespaces", "--selector", &labels, &limit];
+        let ready = || self.kubectl_succeeds(&wait).then_some(());
+        wait_until(Duration::from_secs(CONDITION_SECONDS), ready).ok_or_else(|| format!("no pod {labels} is ready"))
     }
 
     /// Runs curl, which signs with the key in a Secret of COSI, on a key of its bucket.

@@ -89,7 +89,7 @@ fn in_a_user_namespace(cluster: &Cluster) {
         let reason = "no node's runtime offers user namespaces to pods: containerd 2 with runc 1.2 does";
         return tests::skip::notice(module_path!(), reason);
     }
-    cluster.pod_with("apart", "a", false);
+    cluster.pod_apart("apart", "a");
     let map = cluster.exec("apart", "cat /proc/self/uid_map");
     let map: Vec<&str> = map.split_whitespace().collect();
     assert!(map[0] == "0" && map[1] != "0", "root of the pod is not root of the node: {map:?}");

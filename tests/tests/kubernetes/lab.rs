@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::cluster::CSI_DRIVER;
+use super::release;
 use crate::support::*;
 
 const SCRIPTS: &str = "AMPHORA_LAB";
@@ -29,6 +30,8 @@ pub(super) struct Lab {
     /// Whether it was started here.
     began: bool,
     driver: String,
+    /// Whether the server and the sidecars are pods of the chart.
+    chart: bool,
 }
 
 impl Lab {
@@ -51,13 +54,15 @@ impl Lab {
         let work = work.ok_or_else(|| format!("{WORK} does not name a folder that the lab's build.sh filled"))?;
         root_and_fuse()?;
         let began = !work.join("run/holder.pid").is_file();
-        let driver = serve(&amphora()?, &work);
-        let lab = Self { scripts, work, began, driver };
-        lab.begin().unwrap_or_else(|error| panic!("the lab does not start: {error}"));
+        let program = amphora()?;
+        let driver = serve(&program, &work);
+        let chart = std::env::var_os(release::CHART).is_some();
+        let lab = Self { scripts, work, began, driver, chart };
+        lab.begin(&program).unwrap_or_else(|error| panic!("the lab does not start: {error}"));
         Ok(lab)
     }
 
-    fn begin(&self) -> Result<(), String> {
+    fn begin(&self, program: &Path) -> Result<(), String> {
         self.script("up.sh", &[])?;
         // The lab hides files in the node's /proc by mounts. The kernel lets a user namespace mount its own /proc only
         // where an unobstructed one exists.
@@ -66,9 +71,12 @@ impl Lab {
             "in.sh",
             &["sh", "-c", &format!("mkdir -p {proc}; mountpoint -q {proc} || mount -t proc lab {proc}")],
         )?;
-        for path in ["amphora", "cosi"] {
+        for path in ["amphora", "cosi", "store"] {
             // Removes leftovers of an earlier test, if there are any.
             let _ = std::fs::remove_dir_all(self.work.join("state").join(path));
+        }
+        if self.chart {
+            return release::install(self, program);
         }
         std::fs::create_dir_all(self.work.join("state/cosi")).map_err(|error| error.to_string())?;
         self.script("driver.sh", &["start"])?;
@@ -77,6 +85,16 @@ impl Lab {
         let socket = format!("unix://{}", cosi_socket(&self.work));
         let sidecar = [&program, "-mode", "sidecar", "-kubeconfig", &config, "-driver-addr", &socket];
         self.script("svc.sh", &[&["start", SIDECAR], &sidecar[..]].concat())
+    }
+
+    /// The folder of its programs and of its state.
+    pub(super) fn work(&self) -> &Path {
+        &self.work
+    }
+
+    /// Whether the server and the sidecars are pods of the chart.
+    pub(super) fn has_chart(&self) -> bool {
+        self.chart
     }
 
     /// kubectl, which knows the cluster.
@@ -106,7 +124,11 @@ impl Lab {
         command
     }
 
-    fn script(&self, script: &str, args: &[&str]) -> Result<(), String> {
+    /// Runs a script of the lab.
+    ///
+    /// # Errors
+    /// It fails; the text has its output.
+    pub(super) fn script(&self, script: &str, args: &[&str]) -> Result<(), String> {
         let outcome = run(self.command(script).args(args), SCRIPT_LIMIT)?;
         if outcome.status.success() { Ok(()) } else { Err(outcome.to_string()) }
     }
@@ -115,8 +137,14 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         // Errors are ignored here: each process logs its own, and the failure of an earlier test must not be hidden.
-        let _ = self.script("svc.sh", &["stop", SIDECAR]);
-        let _ = self.script("driver.sh", &["stop"]);
+        if self.chart {
+            let ended = release::uninstall(self);
+            assert!(ended.is_ok() || std::thread::panicking(), "{ended:?}");
+            let _ = self.script("in.sh", &["kubectl", "delete", "namespace", release::NAMESPACE]);
+        } else {
+            let _ = self.script("svc.sh", &["stop", SIDECAR]);
+            let _ = self.script("driver.sh", &["stop"]);
+        }
         if self.began {
             let _ = self.script("down.sh", &[]);
         }

@@ -7,6 +7,8 @@ mod cluster;
 mod cosi;
 mod csi;
 mod lab;
+mod release;
+mod replaced;
 
 use tests::amount::is_full;
 

@@ -6,6 +6,7 @@
 //! - 10 crashes within `cargo verify`, 100 with `cargo verify --full outlive`, which prints the pauses.
 
 mod blocks;
+mod containers;
 mod locks;
 mod log;
 mod names;

@@ -1,0 +1,109 @@
+{{- define "amphora.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "amphora.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else if contains (include "amphora.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "amphora.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "amphora.selector" -}}
+app.kubernetes.io/name: {{ include "amphora.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "amphora.labels" -}}
+{{ include "amphora.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
+{{- end -}}
+
+{{- define "amphora.image" -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+
+{{- define "amphora.serviceAccount" -}}
+{{- default (include "amphora.fullname" .) .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{/* The user of the server and its sidecars. Mounting needs root; a socket accepts root and the server's own user. */}}
+{{- define "amphora.user" -}}
+{{- ternary 0 65532 .Values.csi.enabled -}}
+{{- end -}}
+
+{{- define "amphora.tlsSecret" -}}
+{{- if .Values.tls.certManager.enabled -}}
+{{- printf "%s-tls" (include "amphora.fullname" .) -}}
+{{- else -}}
+{{- .Values.tls.existingSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "amphora.endpointUrl" -}}
+{{- if .Values.store.s3.endpointUrl -}}
+{{- .Values.store.s3.endpointUrl -}}
+{{- else -}}
+{{- $scheme := ternary "https" "http" (not (empty (include "amphora.tlsSecret" .))) -}}
+{{- printf "%s://%s.%s.svc:%v" $scheme (include "amphora.fullname" .) .Release.Namespace .Values.service.port -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The folder on the node for the driver's socket, as kubelet knows it. */}}
+{{- define "amphora.pluginFolder" -}}
+{{- printf "%s/plugins/%s" .Values.kubeletPath .Values.csi.driverName -}}
+{{- end -}}
+
+{{/* The folder on the node for the holder's socket: one for each release. */}}
+{{- define "amphora.holderFolder" -}}
+{{- printf "%s/%s-%s" .Values.holder.hostPath .Release.Namespace (include "amphora.fullname" .) -}}
+{{- end -}}
+
+{{- define "amphora.bare" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{/* A sidecar that talks to the API server: the folder of its own socket and no other, and the pod's token. */}}
+{{- define "amphora.sidecar" -}}
+- name: {{ .name }}
+  image: "{{ .values.image.repository }}:{{ .values.image.tag }}"
+  imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+  args:
+    {{- toYaml (concat .args .values.extraArgs) | nindent 4 }}
+  securityContext:
+    {{- include "amphora.bare" .root | nindent 4 }}
+  resources:
+    {{- toYaml .values.resources | nindent 4 }}
+  volumeMounts:
+    - {name: {{ .socket }}, mountPath: /{{ trimSuffix "-socket" .socket }}}
+    - {name: api-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+{{- end -}}
+
+{{/* What announces the driver to kubelet, beside the process that serves the node's socket. */}}
+{{- define "amphora.registrar" -}}
+{{- $socket := printf "%s/csi.sock" (include "amphora.pluginFolder" .) -}}
+- name: registrar
+  image: "{{ .Values.node.registrar.image.repository }}:{{ .Values.node.registrar.image.tag }}"
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args:
+    - --csi-address={{ $socket }}
+    - --kubelet-registration-path={{ $socket }}
+    {{- with .Values.node.registrar.extraArgs }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  securityContext:
+    {{- include "amphora.bare" . | nindent 4 }}
+  resources:
+    {{- toYaml .Values.node.registrar.resources | nindent 4 }}
+  volumeMounts:
+    - {name: node-socket, mountPath: {{ include "amphora.pluginFolder" . }}}
+    - {name: registration, mountPath: /registration}
+{{- end -}}

@@ -1,0 +1,207 @@
+//! The Helm chart and the plain manifests of `deploy/`: they render for every choice of values, the types of Kubernetes
+//! accept each object, and no container is given more than it needs.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::support::*;
+
+const LIMIT: Duration = Duration::from_secs(60);
+/// The Kubernetes version that the chart is rendered for.
+const KUBERNETES: &str = "1.34.0";
+/// Where sidecars find the token of the API server.
+const TOKEN: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+fn chart() -> PathBuf {
+    repo().join("deploy/helm/amphora")
+}
+
+fn helm(verb: &[&str], values: Option<&Path>) -> Result<Command, String> {
+    let mut command = Command::new(required("helm")?);
+    command.args(verb).arg(chart()).args(["--kube-version", KUBERNETES, "--namespace", "amphora-system"]);
+    if let Some(values) = values {
+        command.arg("--values").arg(values);
+    }
+    Ok(command)
+}
+
+/// The choices of values that the tests know: the defaults, and each file in the chart's folder `ci`.
+fn choices() -> Vec<Option<PathBuf>> {
+    let files = std::fs::read_dir(chart().join("ci")).expect("the chart's ci").map(|file| file.expect("a file").path());
+    std::iter::once(None).chain(files.map(Some)).collect()
+}
+
+/// The objects in a file of YAML, each strictly decoded into the type of its kind.
+fn decoded(yaml: &Path) -> Result<Vec<Value>, String> {
+    read_yaml(yaml, &[])
+}
+
+fn read_yaml(yaml: &Path, flags: &[&str]) -> Result<Vec<Value>, String> {
+    let mut command = Command::new(required("manifests")?);
+    command.args(flags).stdin(Stdio::from(std::fs::File::open(yaml).map_err(|error| error.to_string())?));
+    let output = command.output().map_err(|error| error.to_string())?;
+    assert!(output.status.success(), "{}: {}", yaml.display(), String::from_utf8_lossy(&output.stderr));
+    Ok(serde_json::from_slice(&output.stdout).expect("JSON"))
+}
+
+/// The objects of a choice of values.
+fn rendered(values: Option<&Path>) -> Result<Vec<Value>, String> {
+    let home = Home::new()?;
+    let yaml = home.path().join("objects.yaml");
+    let outcome = run(&mut helm(&["template", "amphora"], values)?, LIMIT)?;
+    std::fs::write(&yaml, outcome.ok()).expect("written");
+    decoded(&yaml)
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects.iter().filter(|object| object["kind"] == kind).collect()
+}
+
+/// The containers of all pods.
+fn containers(objects: &[Value]) -> Vec<Value> {
+    let of = |object: &Value| object["spec"]["template"]["spec"]["containers"].as_array().cloned();
+    objects.iter().filter_map(of).flatten().collect()
+}
+
+fn mounts(container: &Value) -> Vec<&Value> {
+    container["volumeMounts"].as_array().expect("each has a volume").iter().collect()
+}
+
+fn name(object: &Value) -> &str {
+    object["name"].as_str().expect("a name")
+}
+
+#[test]
+fn every_choice_of_values_renders_objects_that_kubernetes_knows() {
+    let outcome = need!(helm(&["lint", "--strict"], None).and_then(|mut lint| run(&mut lint, LIMIT)));
+    drop(outcome.ok());
+    for values in choices() {
+        let objects = need!(rendered(values.as_deref()));
+        assert_eq!(of_kind(&objects, "StatefulSet").len(), 1, "{values:?}");
+        let names: BTreeSet<_> = objects
+            .iter()
+            .map(|object| (&object["kind"], &object["metadata"]["name"]))
+            .map(|(kind, name)| format!("{kind}{name}"))
+            .collect();
+        let roles = of_kind(&objects, "Role").len() + of_kind(&objects, "RoleBinding").len();
+        assert!(names.len() + roles / 2 >= objects.len(), "a name occurs twice with {values:?}: {names:?}");
+    }
+}
+
+#[test]
+fn values_that_the_chart_does_not_know_are_refused() {
+    for (setting, said) in [
+        ("holdr.enabled=false", "holdr"),
+        ("store.storage.type=nfs", "store/storage/type"),
+        ("node.placement=everywhere", "node/placement"),
+        ("kubeletPath=relative", "kubeletPath"),
+        ("store.storage.type=hostPath", "store.nodeSelector"),
+    ] {
+        let mut command = need!(helm(&["template", "amphora"], None));
+        let outcome = run(command.args(["--set", setting]), LIMIT).expect("helm ends");
+        assert!(!outcome.status.success() && outcome.stderr.contains(said), "{setting}: {outcome}");
+    }
+}
+
+/// A container in the server's pod that another project makes gets the folder of its own socket, and the token of the API
+/// server only if it needs that.
+#[test]
+fn no_container_has_more_than_it_needs() {
+    for values in choices() {
+        let objects = need!(rendered(values.as_deref()));
+        for container in containers(&objects) {
+            let (name, security) = (name(&container), &container["securityContext"]);
+            assert_eq!(security["readOnlyRootFilesystem"], true, "{name}");
+            let paths: Vec<_> = mounts(&container).iter().filter_map(|mount| mount["mountPath"].as_str()).collect();
+            let needs_token = name.starts_with("csi-") || name == "cosi-sidecar";
+            assert_eq!(paths.contains(&TOKEN), needs_token, "{name}: {paths:?}");
+            let privileged = security["privileged"] == true;
+            if privileged {
+                assert_eq!(name, "amphora");
+                continue;
+            }
+            assert_eq!(security["capabilities"]["drop"], serde_json::json!(["ALL"]), "{name}");
+            assert_eq!(security["allowPrivilegeEscalation"], false, "{name}");
+            let sockets = mounts(&container)
+                .iter()
+                .filter(|mount| mount["name"].as_str().is_some_and(|name| name.ends_with("socket")))
+                .count();
+            assert!(name == "amphora" || sockets == 1, "{name} has the folders of several sockets: {paths:?}");
+        }
+        for pod in objects.iter().map(|object| &object["spec"]["template"]["spec"]).filter(|pod| pod.is_object()) {
+            assert_eq!(pod["automountServiceAccountToken"], false);
+            assert!(pod["hostNetwork"].is_null() && pod["hostIPC"].is_null());
+        }
+    }
+}
+
+#[test]
+fn a_store_without_volumes_needs_neither_root_nor_the_node() {
+    for file in ["s3-only-values.yaml", "buckets-values.yaml"] {
+        let objects = need!(rendered(Some(&chart().join("ci").join(file))));
+        let text = serde_json::to_string(&objects).expect("JSON");
+        for word in ["hostPath", "privileged", "hostPID", "persistentvolumes"] {
+            assert!(!text.contains(word), "{file} has {word}");
+        }
+        let pod = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"]["spec"];
+        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    }
+    let objects = need!(rendered(Some(&chart().join("ci/s3-only-values.yaml"))));
+    assert!(of_kind(&objects, "ClusterRole").is_empty(), "nothing there speaks to the API server");
+}
+
+/// Secrets are the widest right in the chart: only COSI has it, and only where the operator says.
+#[test]
+fn secrets_are_written_by_cosi_alone_and_where_it_may() {
+    let reaches = |objects: &[Value], kind: &str| {
+        let rules = of_kind(objects, kind).into_iter().filter_map(|role| role["rules"].as_array().cloned()).flatten();
+        rules.filter(|rule| rule["resources"].to_string().contains("\"secrets\"")).count()
+    };
+    for values in choices() {
+        let objects = need!(rendered(values.as_deref()));
+        let narrowed = values.as_ref().is_some_and(|file| file.ends_with("all-values.yaml"));
+        let cosi = !of_kind(&objects, "BucketClass").is_empty();
+        assert_eq!(reaches(&objects, "ClusterRole"), usize::from(cosi && !narrowed), "{values:?}");
+        assert_eq!(reaches(&objects, "Role"), if narrowed { 2 } else { 0 }, "{values:?}");
+        let roles = serde_json::to_string(&of_kind(&objects, "ClusterRole")).expect("JSON");
+        assert!(!roles.contains("\"*\""), "a rule for everything");
+    }
+}
+
+/// A new version of the chart replaces the server's pod, and must not replace the holder that keeps its mounts meanwhile.
+#[test]
+fn a_new_version_leaves_the_holder_alone() {
+    let objects = need!(rendered(None));
+    let [holder] = of_kind(&objects, "DaemonSet")[..] else { panic!("one DaemonSet") };
+    assert_eq!(holder["spec"]["updateStrategy"]["type"], "OnDelete");
+    let path = |object: &Value, wanted: &str| {
+        let volumes = object["spec"]["template"]["spec"]["volumes"].as_array().expect("volumes");
+        volumes.iter().find(|volume| volume["name"] == wanted).map(|volume| volume["hostPath"]["path"].clone())
+    };
+    let store = of_kind(&objects, "StatefulSet")[0];
+    assert_eq!(path(holder, "socket"), path(store, "holder-socket"), "the socket is where the server looks for it");
+}
+
+#[test]
+fn rules_and_dashboard_are_those_of_the_deploy_folder() {
+    let objects = need!(rendered(Some(&chart().join("ci/all-values.yaml"))));
+    let dashboard = std::fs::read_to_string(repo().join("deploy/monitoring/dashboard.json")).expect("the dashboard");
+    let maps = of_kind(&objects, "ConfigMap");
+    let shown = maps[0]["data"]["amphora.json"].as_str().expect("a file");
+    let parse = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+    assert_eq!(parse(shown), parse(&dashboard));
+    let rules = need!(read_yaml(&repo().join("deploy/monitoring/alerts.yml"), &["--unchecked"]));
+    assert_eq!(of_kind(&objects, "PrometheusRule")[0]["spec"], rules[0]);
+}
+
+/// `deploy/kustomize` is for clusters without Helm.
+#[test]
+fn the_plain_manifests_are_what_the_chart_renders() {
+    let file = repo().join("deploy/kustomize/amphora.yaml");
+    let objects = need!(decoded(&file));
+    assert_eq!(objects, need!(rendered(None)), "run deploy/kustomize/generate.sh");
+}
