@@ -157,7 +157,7 @@ async fn a_secret_mounts_with_the_rights_of_its_grant_through_csi() {
         match (mount_access(caller), node.publish(BUCKET, &secrets).await) {
             // NodePublishVolume without a Secret has the rights of NodeStageVolume.
             (_, Ok(shown)) if caller == Caller::Anonymous => {
-                assert_eq!(tried(&shown, "by-nobody"), MountAccess::ReadWrite)
+                assert_eq!(tried(&shown, "by-nobody"), MountAccess::ReadWrite);
             }
             (MountAccess::Nothing(code), Err(status)) => assert_eq!(status.code(), code, "{what}: {status}"),
             (MountAccess::Nothing(_), Ok(_)) => panic!("{what}: it was published"),
