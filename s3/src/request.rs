@@ -17,7 +17,7 @@ use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::access_log;
 use crate::address::{Address, Resource, host_header};
-use crate::authorization::{Authority, Caller, Seen, Sender};
+use crate::authorization::{Authority, Caller, CheckedSource, Sender};
 use crate::body::{Fault, Kind, Share};
 use crate::checksum::{Claims, Sums};
 use crate::client_info::ClientInfo;
@@ -68,7 +68,7 @@ pub(crate) struct Request {
     url_signer: OnceLock<String>,
     authority: OnceLock<Arc<Authority>>,
     source: OnceLock<(Arc<Authority>, String)>,
-    seen: OnceLock<Seen>,
+    checked_source: OnceLock<CheckedSource>,
     body_sums: Mutex<Option<Sums>>,
     fault: OnceLock<Fault>,
     hoisted: OnceLock<Vec<HeaderName>>,
@@ -109,7 +109,7 @@ impl Request {
             caller: OnceLock::new(),
             authority: OnceLock::new(),
             source: OnceLock::new(),
-            seen: OnceLock::new(),
+            checked_source: OnceLock::new(),
             body_sums: Mutex::new(None),
             fault: OnceLock::new(),
             hoisted: OnceLock::new(),
@@ -223,13 +223,13 @@ impl Request {
     }
 
     /// Records the source of a copy as the access check saw it.
-    pub(crate) fn set_seen(&self, seen: Seen) {
-        let _ = self.seen.set(seen);
+    pub(crate) fn set_checked_source(&self, source: CheckedSource) {
+        let _ = self.checked_source.set(source);
     }
 
     /// The source as the access check saw it, if the copy depends on it.
-    pub(crate) fn seen(&self) -> Option<&Seen> {
-        self.seen.get()
+    pub(crate) fn checked_source(&self) -> Option<&CheckedSource> {
+        self.checked_source.get()
     }
 
     /// The bucket's name for logs.

@@ -7,8 +7,8 @@
 //!   before it is read.
 //! - The operation that `s3s` chose has to take the kind of body that the guards derived from the same head. So the
 //!   checked operation and the executed one never differ.
-//! - A request without credentials is anonymous: only a bucket's policy can allow it, or an access control list where the
-//!   bucket enables those (`authorization`).
+//! - A request without credentials is anonymous: only a bucket's policy can allow it, or an access control list where
+//!   the bucket enables those (`authorization`).
 
 mod source;
 mod table;
@@ -39,7 +39,7 @@ use table::Need;
 const EXPECTED_OWNER: &str = "x-amz-expected-bucket-owner";
 
 /// Operations on which a policy can decide only after their body was read.
-const TOLD_BY_BODY: [&str; 3] = ["PutObjectTagging", "PutObjectRetention", "PutObjectLegalHold"];
+const DECIDED_BY_BODY: [&str; 3] = ["PutObjectTagging", "PutObjectRetention", "PutObjectLegalHold"];
 
 /// The actions of deleting a key, and a version of a key.
 const DELETING: [&str; 2] = ["s3:DeleteObject", "s3:DeleteObjectVersion"];
@@ -50,11 +50,11 @@ pub(crate) struct Access(pub(crate) Call);
 #[async_trait::async_trait]
 impl S3Access for Access {
     async fn check(&self, context: &mut S3AccessContext<'_>) -> S3Result<()> {
-        self.0.request.noted(self.judge(context).await)
+        self.0.request.noted(self.check_operation(context).await)
     }
 
     async fn copy_object(&self, request: &mut S3Request<CopyObjectInput>) -> S3Result<()> {
-        self.0.request.noted(self.judge_copy(request).await)
+        self.0.request.noted(self.check_copy(request).await)
     }
 
     async fn upload_part_copy(&self, request: &mut S3Request<UploadPartCopyInput>) -> S3Result<()> {
@@ -66,32 +66,32 @@ impl S3Access for Access {
         let input = &request.input;
         // The operation itself refuses invalid tags.
         let tags = tagging::from_set(input.tagging.tag_set.clone(), tagging::Of::Object).unwrap_or_default();
-        let told = BodyFacts { tags: Some(tags), ..BodyFacts::default() };
-        self.0.request.noted(self.allow_told("PutObjectTagging", &input.key, input.version_id.as_deref(), told).await)
+        let body = BodyFacts { tags: Some(tags), ..BodyFacts::default() };
+        self.0.request.noted(self.allow_body("PutObjectTagging", &input.key, input.version_id.as_deref(), body).await)
     }
 
     async fn put_object_retention(&self, request: &mut S3Request<PutObjectRetentionInput>) -> S3Result<()> {
         let input = &request.input;
         let retention = input.retention.as_ref();
-        let told = BodyFacts {
+        let body = BodyFacts {
             lock_mode: retention.and_then(|retention| Some(retention.mode.as_ref()?.as_str().to_owned())),
             retain_until: retention.and_then(|retention| written(retention.retain_until_date.as_ref()?)),
             ..BodyFacts::default()
         };
-        self.0.request.noted(self.allow_told("PutObjectRetention", &input.key, input.version_id.as_deref(), told).await)
+        self.0.request.noted(self.allow_body("PutObjectRetention", &input.key, input.version_id.as_deref(), body).await)
     }
 
     async fn put_object_legal_hold(&self, request: &mut S3Request<PutObjectLegalHoldInput>) -> S3Result<()> {
         let input = &request.input;
         let status = input.legal_hold.as_ref().and_then(|hold| Some(hold.status.as_ref()?.as_str().to_owned()));
-        let told = BodyFacts { legal_hold: status, ..BodyFacts::default() };
-        self.0.request.noted(self.allow_told("PutObjectLegalHold", &input.key, input.version_id.as_deref(), told).await)
+        let body = BodyFacts { legal_hold: status, ..BodyFacts::default() };
+        self.0.request.noted(self.allow_body("PutObjectLegalHold", &input.key, input.version_id.as_deref(), body).await)
     }
 }
 
 impl Access {
     /// Decides whether `s3s` may continue with the operation that it chose.
-    async fn judge(&self, context: &S3AccessContext<'_>) -> S3Result<()> {
+    async fn check_operation(&self, context: &S3AccessContext<'_>) -> S3Result<()> {
         let request = &self.0.request;
         let account = verified(request, context.credentials().map(|credentials| credentials.access_key.as_str()))?;
         let operation = context.s3_op().name();
@@ -108,7 +108,7 @@ impl Access {
     }
 
     /// Decides whether the source of a copy may be read.
-    async fn judge_copy(&self, request: &S3Request<CopyObjectInput>) -> S3Result<()> {
+    async fn check_copy(&self, request: &S3Request<CopyObjectInput>) -> S3Result<()> {
         let input = &request.input;
         let replaced = input.tagging_directive.as_ref().is_some_and(|how| how.as_str() == TaggingDirective::REPLACE);
         let tagged = (!replaced).then_some(input.key.as_str());
@@ -157,7 +157,7 @@ impl Access {
                 authority.require_possible(&self.0.store, asks.into(), Scope::SomeKey).await?;
             }
             Need::Bucket(action, right) => authority.require(&self.0.store, Ask::bucket(action, right)).await?,
-            Need::Object(plain, versioned, right) if TOLD_BY_BODY.contains(&name) && !authority.by_grants() => {
+            Need::Object(plain, versioned, right) if DECIDED_BY_BODY.contains(&name) && !authority.by_grants() => {
                 let version = version(uri);
                 let action = if version.is_some() { versioned } else { plain };
                 let ask = Ask::object(action, right, key, version.as_deref());
@@ -169,7 +169,7 @@ impl Access {
                 let ask = Ask::object(action, right, key, version.as_deref());
                 match allow_whole(&self.0, &authority, name, &ask, headers).await {
                     Err(refused) if right == Right::Read => {
-                        return Err(self.tell_absent(&authority, &ask, refused).await?);
+                        return Err(self.absent_or(&authority, &ask, refused).await?);
                     }
                     allowed => allowed?,
                 }
@@ -181,7 +181,7 @@ impl Access {
 
     /// For an absent object: a caller who may not read it but may list its key receives "absent", which a listing shows
     /// anyway.
-    async fn tell_absent(&self, authority: &Arc<Authority>, ask: &Ask, refused: S3Error) -> S3Result<S3Error> {
+    async fn absent_or(&self, authority: &Arc<Authority>, ask: &Ask, refused: S3Error) -> S3Result<S3Error> {
         let Some(key) = ask.key.as_deref().filter(|_| !authority.by_grants()) else { return Ok(refused) };
         if !may_list(&self.0, authority, key).await? {
             return Ok(refused);
@@ -195,14 +195,14 @@ impl Access {
     }
 
     /// Checks an operation with the values that a policy needs from its body.
-    async fn allow_told(&self, name: &str, key: &str, version: Option<&str>, told: BodyFacts) -> S3Result<()> {
+    async fn allow_body(&self, name: &str, key: &str, version: Option<&str>, body: BodyFacts) -> S3Result<()> {
         let authority = self.0.request.authority()?;
         let Some((_, Need::Object(plain, versioned, right))) = table::find(name) else { return Err(not_offered(name)) };
         if authority.by_grants() {
             return Ok(());
         }
         let action = if version.is_some() { versioned } else { plain };
-        authority.require(&self.0.store, Ask { told, ..Ask::object(action, right, key, version) }).await
+        authority.require(&self.0.store, Ask { body, ..Ask::object(action, right, key, version) }).await
     }
 }
 
@@ -325,8 +325,8 @@ pub(crate) async fn require_write(
 }
 
 async fn may_list(call: &Call, authority: &Arc<Authority>, key: &str) -> S3Result<bool> {
-    let told = BodyFacts { prefix: Some(key.to_owned()), ..BodyFacts::default() };
-    authority.allows(&call.store, Ask { told, ..Ask::bucket("s3:ListBucket", Right::Read) }).await
+    let body = BodyFacts { prefix: Some(key.to_owned()), ..BodyFacts::default() };
+    authority.allows(&call.store, Ask { body, ..Ask::bucket("s3:ListBucket", Right::Read) }).await
 }
 
 /// The caller's account, if the signature of exactly this key was verified, by `s3s` or (Version 2) before it; `None`

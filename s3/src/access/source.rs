@@ -10,7 +10,7 @@ use s3s::S3Result;
 use s3s::dto::CopySource;
 
 use super::{Access, authority_over, expect_owner, hide_absent};
-use crate::authorization::{Ask, BodyFacts, Right, Seen, Tags};
+use crate::authorization::{Ask, BodyFacts, CheckedSource, Right, Tags};
 use crate::error::refuse_source;
 use crate::names::{self, Source};
 
@@ -38,8 +38,8 @@ impl Access {
         // A grant that allows reading and writing objects allows it for their tags too.
         let tagged = tagged.filter(|_| !target.by_grants() || !authority.by_grants());
         let asks_object = reading(&source, None).iter().any(|ask| authority.asks_object(ask));
-        let seen = if tagged.is_some() || asks_object { Some(self.see(&source).await) } else { None };
-        let traits = seen.as_ref().and_then(|seen| seen.as_ref().ok()).map(Seen::traits);
+        let seen = if tagged.is_some() || asks_object { Some(self.find_source(&source).await) } else { None };
+        let traits = seen.as_ref().and_then(|seen| seen.as_ref().ok()).map(CheckedSource::traits);
         let tags = traits.as_ref().map(|traits| &traits.tags);
         authority.require_on(&self.0.store, reading(&source, tagged.and(tags)), traits.clone()).await?;
         if let Some(seen) = seen {
@@ -50,15 +50,15 @@ impl Access {
             if let Some(key) = tagged {
                 target.require_all(&self.0.store, tagging_of(key, &seen.tags)).await?;
             }
-            request.set_seen(seen);
+            request.set_checked_source(seen);
         }
         expect_owner(&self.0, source.bucket, head.0, EXPECTED_SOURCE_OWNER).await
     }
 
-    async fn see(&self, source: &Source) -> S3Result<Seen> {
+    async fn find_source(&self, source: &Source) -> S3Result<CheckedSource> {
         let (bucket, key, version) = (source.bucket.clone(), source.key.clone(), source.version.clone());
         let head = move |store: &Store| store.head_object(&bucket, &key, version.as_deref()).map_err(refuse_source);
-        Ok(Seen::of(self.0.blocking(head).await?))
+        Ok(CheckedSource::of(self.0.blocking(head).await?))
     }
 }
 
@@ -78,8 +78,8 @@ fn reading(source: &Source, tags: Option<&Tags>) -> Vec<Ask> {
 
 /// The actions for setting these tags on `key`. PutObject is checked again, since the tags were not known before.
 fn tagging_of(key: &str, tags: &Tags) -> Vec<Ask> {
-    let told = BodyFacts { tags: Some(tags.clone()), ..BodyFacts::default() };
-    let put = Ask { told, ..Ask::object("s3:PutObject", Right::Write, key, None) };
+    let body = BodyFacts { tags: Some(tags.clone()), ..BodyFacts::default() };
+    let put = Ask { body, ..Ask::object("s3:PutObject", Right::Write, key, None) };
     match tags.is_empty() {
         true => vec![put],
         false => vec![Ask { action: "s3:PutObjectTagging", ..put.clone() }, put],

@@ -18,7 +18,7 @@ pub(crate) struct Ask {
     /// Whether it is part of creating the object under the key, rather than an action on an existing object.
     pub(crate) with_object: bool,
     /// Further values for policy conditions.
-    pub(crate) told: BodyFacts,
+    pub(crate) body: BodyFacts,
 }
 
 /// Values for policy conditions that come from a body or a form, not from the request's head or URL.
@@ -39,12 +39,12 @@ pub(crate) struct BodyFacts {
 impl Ask {
     /// An action on the bucket.
     pub(crate) fn bucket(action: &'static str, right: Right) -> Self {
-        Self { action, right, key: None, version: None, with_object: false, told: BodyFacts::default() }
+        Self { action, right, key: None, version: None, with_object: false, body: BodyFacts::default() }
     }
 
     /// An action on an object.
     pub(crate) fn object(action: &'static str, right: Right, key: &str, version: Option<&str>) -> Self {
         let (key, version) = (Some(key.to_owned()), version.map(str::to_owned));
-        Self { action, right, key, version, with_object: false, told: BodyFacts::default() }
+        Self { action, right, key, version, with_object: false, body: BodyFacts::default() }
     }
 }

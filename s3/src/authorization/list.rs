@@ -1,5 +1,5 @@
-//! The evaluation of access control lists (S3 User Guide, "Access control list (ACL) overview", "Mapping of ACL permissions and
-//! access policy permissions").
+//! The evaluation of access control lists (S3 User Guide, "Access control list (ACL) overview", "Mapping of ACL
+//! permissions and access policy permissions").
 //!
 //! - They are evaluated where Object Ownership enables ACLs, and only for actions that no grant or policy decides.
 //! - The owner of a bucket or an object can read and write its list, whether the list grants it or not.
@@ -37,7 +37,8 @@ enum Needed {
 }
 
 impl Lists {
-    /// The lists of a bucket, if ACLs are enabled there; `default` is the public access block of a bucket that has none of its own.
+    /// The lists of a bucket, if ACLs are enabled there; `default` is the public access block of a bucket that has none
+    /// of its own.
     pub(super) fn of(bucket: &BucketSettings, default: Block) -> Option<Self> {
         let ownership = Setting::of(&bucket.settings);
         ownership.enables_acls().then(|| Self {

@@ -1,7 +1,7 @@
 //! The decision which caller may do what with a bucket and its objects. Default deny.
 //!
-//! - `authority` decides: from grants, the policy of the bucket (`s3_policy`), and its access control lists (`list`) where
-//!   Object Ownership enables them. `bucket_access` has all that the decision needs of caller and bucket, read in one go.
+//! - `authority` decides: from grants, the policy of the bucket (`s3_policy`), and its access control lists (`list`)
+//!   where Object Ownership enables them. `bucket_access` has all facts on caller and bucket, read in one go.
 //! - The values that conditions of a policy ask for come from the head of the request and its [`Sender`]
 //!   (`policy_context`); this module knows neither the request's context nor the operations.
 //! - `mounts` applies bucket policies to mounts.
@@ -26,4 +26,4 @@ pub(crate) use list::Lists;
 pub use mounts::MountRules;
 pub(crate) use policy_context::{Sender, parameters};
 pub(crate) use right::Right;
-pub(crate) use traits::{Seen, Tags};
+pub(crate) use traits::{CheckedSource, Tags};

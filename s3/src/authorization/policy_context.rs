@@ -176,7 +176,7 @@ impl CallerFacts<'_> {
     fn own(&self, name: &str) -> Option<String> {
         let (context, ask) = (self.context, self.ask);
         match name {
-            "prefix" => ask.told.prefix.clone().or_else(|| context.parameter(name)),
+            "prefix" => ask.body.prefix.clone().or_else(|| context.parameter(name)),
             "delimiter" | "max-keys" => context.parameter(name),
             "versionid" => ask.version.clone(),
             "authtype" if context.sender.operation == "PostObject" => self.account.map(|_| "POST".into()),
@@ -184,9 +184,9 @@ impl CallerFacts<'_> {
             "signatureversion" => context.signature_version().map(str::to_owned),
             "signatureage" => context.age_ms().map(|age| age.to_string()),
             "resourceaccount" => self.owner.map(str::to_owned),
-            "object-lock-mode" => ask.told.lock_mode.clone().or_else(|| context.header("x-amz-object-lock-mode")),
+            "object-lock-mode" => ask.body.lock_mode.clone().or_else(|| context.header("x-amz-object-lock-mode")),
             "object-lock-legal-hold" => {
-                ask.told.legal_hold.clone().or_else(|| context.header("x-amz-object-lock-legal-hold"))
+                ask.body.legal_hold.clone().or_else(|| context.header("x-amz-object-lock-legal-hold"))
             }
             "object-lock-retain-until-date" => self.retain_until(),
             "object-lock-remaining-retention-days" => self.days_left().map(|days| days.to_string()),
@@ -200,8 +200,8 @@ impl CallerFacts<'_> {
     }
 
     fn retain_until(&self) -> Option<String> {
-        let told = self.ask.told.retain_until.clone();
-        told.or_else(|| self.context.header("x-amz-object-lock-retain-until-date"))
+        let from_body = self.ask.body.retain_until.clone();
+        from_body.or_else(|| self.context.header("x-amz-object-lock-retain-until-date"))
     }
 
     fn days_left(&self) -> Option<i64> {
@@ -212,7 +212,7 @@ impl CallerFacts<'_> {
     /// The tags that the request would set.
     fn asked_tags(&self) -> BTreeMap<String, String> {
         let from_header = || tagging::from_query(&self.context.header("x-amz-tagging")?).ok();
-        self.ask.told.tags.clone().or_else(from_header).unwrap_or_default()
+        self.ask.body.tags.clone().or_else(from_header).unwrap_or_default()
     }
 
     /// `x-amz-copy-source` as policies write it: decoded, with or without a leading slash, without a version.
@@ -254,7 +254,7 @@ impl Facts for CallerFacts<'_> {
 
     fn once(&self, statement: usize, decide: &dyn Fn() -> bool) -> bool {
         match self.context.decided.get(statement) {
-            Some(decided) if self.cached && self.ask.told == BodyFacts::default() => *decided.get_or_init(decide),
+            Some(decided) if self.cached && self.ask.body == BodyFacts::default() => *decided.get_or_init(decide),
             // Values from a body belong to one question only.
             _ => decide(),
         }

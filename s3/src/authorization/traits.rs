@@ -25,7 +25,7 @@ impl Traits {
 
 /// The source of a copy as the access check saw it.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct CheckedSource {
     /// Its entity tag at that moment; the copy fails if the object has another.
     pub(crate) etag: String,
     /// The tags it had.
@@ -34,7 +34,7 @@ pub(crate) struct Seen {
     access: ObjectAccess,
 }
 
-impl Seen {
+impl CheckedSource {
     /// The source as it was found.
     pub(crate) fn of(object: ObjectInfo) -> Self {
         Self { etag: object.etag, tags: object.tags, access: object.access }

@@ -52,7 +52,7 @@ pub(crate) async fn copy(call: &Call, request: S3Request<CopyObjectInput>) -> S3
     }
 
     let asked = input.checksum_algorithm.as_ref().map(|name| Algorithm::from_name(name.as_str())).transpose()?;
-    let seen = call.request.seen().cloned();
+    let seen = call.request.checked_source().cloned();
     let mut source_condition = source_condition(call, &source, reading).await?;
     let (source, worked_out) = call
         .blocking(move |store| {
@@ -112,7 +112,7 @@ fn answer(CopiedObject { object, source_version }: CopiedObject) -> CopyObjectOu
 /// check saw.
 pub(crate) async fn source_condition(call: &Call, source: &Source, reading: Reading) -> S3Result<Condition> {
     let mut condition = decided(call, source, reading).await?;
-    if let Some(seen) = call.request.seen() {
+    if let Some(seen) = call.request.checked_source() {
         bind(&mut condition, &seen.etag)?;
     }
     Ok(condition)
