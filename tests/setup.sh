@@ -90,7 +90,7 @@ install_go_programs() {
     (cd tests/go/registry && GOBIN=$TOOLS/bin timeout 600 go install tool)
 }
 
-# Outside of the source tree: the packages that npm installs from tests/js/package-lock.json.
+# Beside the tree and not in it: what npm makes of tests/js/package-lock.json.
 install_node_modules() {
   rm -rf "$TOOLS/js" && mkdir -p "$TOOLS/js" && cp tests/js/package.json tests/js/package-lock.json "$TOOLS/js/" &&
     (cd "$TOOLS/js" && timeout 300 npm ci --ignore-scripts --no-audit --no-fund)

@@ -198,12 +198,12 @@ pub(super) fn lock_file(mut file: fs::File, path: &Path) -> Result<Lock> {
 
 /// All space on the file system that holds `path`.
 pub fn space_of(path: &Path) -> Result<Space> {
-    statvfs(path).map(|room| space(&room)).map_err(|errno| failed("getting the free space of", path, errno))
+    statvfs(path).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
 }
 
 /// All space on the file system of an open file, which may have no name any more; `path` is the name for messages.
 pub(super) fn space_beside(file: &fs::File, path: &Path) -> Result<Space> {
-    fstatvfs(file).map(|room| space(&room)).map_err(|errno| failed("getting the free space of", path, errno))
+    fstatvfs(file).map(|room| space(&room)).map_err(|errno| failed("asking the space of", path, errno))
 }
 
 fn space(room: &StatVfs) -> Space {

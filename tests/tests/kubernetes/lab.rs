@@ -67,7 +67,7 @@ impl Lab {
             &["sh", "-c", &format!("mkdir -p {proc}; mountpoint -q {proc} || mount -t proc lab {proc}")],
         )?;
         for path in ["amphora", "cosi"] {
-            // Removes leftovers of an earlier test, if there are any.
+            // What a test before left; there may be nothing.
             let _ = std::fs::remove_dir_all(self.work.join("state").join(path));
         }
         std::fs::create_dir_all(self.work.join("state/cosi")).map_err(|error| error.to_string())?;
@@ -114,7 +114,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // Errors are ignored here: each process logs its own, and the failure of an earlier test must not be hidden.
+        // Each of them says in its own log what went wrong, and a test that failed before is to tell its own story.
         let _ = self.script("svc.sh", &["stop", SIDECAR]);
         let _ = self.script("driver.sh", &["stop"]);
         if self.began {

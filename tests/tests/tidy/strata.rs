@@ -1,8 +1,8 @@
 //! Dependency cycles between the modules of each crate: the size of the largest cycle, and the number of arrows inside
 //! cycles. Each crate has a ceiling for both, which may only be lowered.
 //!
-//! A module is a file or folder directly in `src/`. An arrow goes from a module to another that its product code names
-//! by `crate::…` or `super::…`; a name that the crate's root re-exports counts as the module that defines it.
+//! A module is a file or folder right below `src/`. An arrow goes from a module to another that its product code names
+//! by `crate::…` or `super::…`; names that the crate's root hands on count as the module that they come from.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
