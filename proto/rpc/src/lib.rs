@@ -1,7 +1,8 @@
 //! gRPC servers on Unix sockets, for the admin service, CSI and COSI.
 //!
 //! - [`serve`] listens with limits: who may connect (`peer`), how many connections and calls there are at a time and
-//!   how long a connection may be silent (`connection_limit`, [`Calls`]), and which `:authority` is accepted (`authority`).
+//!   how long a connection may be silent ([`connection_limit`], [`Calls`]), and which `:authority` is accepted
+//!   (`authority`).
 //! - [`answer`] and [`answer_blocking`] run one call to its end even if the client disconnects, and log request and
 //!   answer.
 //! - [`status`] maps errors of the store to gRPC codes.
