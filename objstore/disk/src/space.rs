@@ -27,5 +27,5 @@ fn space(room: &StatVfs) -> Space {
 }
 
 fn failed(path: &Path, errno: Errno) -> Error {
-    Error::io(format!("asking the space of {}", path.display()), errno.into())
+    Error::io(format!("getting the free space of {}", path.display()), errno.into())
 }

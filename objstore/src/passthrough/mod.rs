@@ -84,7 +84,7 @@ impl Passthrough {
             return Ok(None);
         }
         let added = self.add(owner, whole.blob, &file, mount);
-        // References are checked after the registration: an operation that adds one from now on finds the blob backed.
+        // References are checked after the registration: an operation that adds one from now on finds the blob open.
         let sole = || blob_record(&*self.storage.meta.snapshot(), whole.blob.0).is_ok_and(|record| record.refs == 1);
         match added {
             Added::Known => Ok(Some(file)),

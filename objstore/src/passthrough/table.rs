@@ -1,13 +1,13 @@
 //! The table of files that are open by passthrough, and of what keeps a blob from being opened.
 //!
-//! - While a file is *backed* (open by passthrough), its content stays in its blob, and the blob is exactly as long as
-//!   the file. Before the content changes, every other view of the blob gets a copy of it (`views`); a copy by reference
-//!   refers to such a copy (`copies`).
-//! - A blob is backed for one file of one bucket. Of two views of the same content, such as a bucket and its snapshot,
+//! - While a file is open by passthrough, its content stays in its blob, and the blob is exactly as long as the file.
+//!   Before the content changes, every other view of the blob gets a copy of it (`views`); a copy by reference refers to
+//!   such a copy (`copies`).
+//! - A blob is open for one file of one bucket. Of two views of the same content, such as a bucket and its snapshot,
 //!   the second is read through the server.
 //! - A mapping outlives the handle that it was made from. So a file that no mount holds any more stays registered here
 //!   until the disk reports that no process has the blob open.
-//! - A blob that is getting another reference cannot become backed until that is committed.
+//! - A blob that is getting another reference cannot be opened until that is committed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
