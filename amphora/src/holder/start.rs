@@ -11,6 +11,8 @@ use crate::config::SocketPath;
 /// Number of attempts: a holder that is just ending may have accepted the connection.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(100);
+/// Number of pauses in which a holder that ended may be started again by others, such as systemd.
+const RESTART_PAUSES: usize = 10;
 /// The running program, even if its file was replaced.
 const THIS: &str = "/proc/self/exe";
 
@@ -47,12 +49,29 @@ pub enum Missing {
 pub fn require(socket: &SocketPath, missing: Missing) -> Result<Holder, Error> {
     match (find(socket)?, missing) {
         (Some(holder), _) => Ok(holder),
-        (None, Missing::Start) => start_and_connect(socket),
+        (None, Missing::Start) => match find_restarted(socket)? {
+            Some(holder) => Ok(holder),
+            None => start_and_connect(socket),
+        },
         (None, Missing::Await) => {
             let source = std::io::Error::other("it is not started here (--start-holder false)");
             Err(Error::Absent { path: socket.path().to_owned(), source })
         }
     }
+}
+
+/// The next holder at a socket that an ended one left, if others start it soon: it would not start beside one of ours.
+fn find_restarted(socket: &SocketPath) -> Result<Option<Holder>, Error> {
+    for _ in 0..RESTART_PAUSES {
+        if !socket.path().exists() {
+            return Ok(None);
+        }
+        std::thread::sleep(PAUSE);
+        if let Some(holder) = find(socket)? {
+            return Ok(Some(holder));
+        }
+    }
+    Ok(None)
 }
 
 fn start_and_connect(socket: &SocketPath) -> Result<Holder, Error> {

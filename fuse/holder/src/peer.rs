@@ -4,7 +4,6 @@
 //! that is not visible in the own PID namespace, and the same number means another process in another namespace.
 
 use std::io::{Error, Result};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 
 use rustix::process::Uid;
@@ -18,19 +17,18 @@ use rustix::process::Uid;
 /// # Errors
 /// The system's error, if this is not a connected Unix socket.
 pub(super) fn user(socket: impl AsFd) -> Result<Uid> {
-    let mut found = MaybeUninit::<libc::ucred>::zeroed();
+    let mut found = libc::ucred { pid: 0, uid: libc::uid_t::MAX, gid: libc::gid_t::MAX };
     let mut len = libc::socklen_t::try_from(size_of::<libc::ucred>()).unwrap_or_default();
     let descriptor = socket.as_fd().as_raw_fd();
     // SAFETY: the kernel writes at most `len` bytes to `found`, which has that many and lives through the call.
     let status = unsafe {
-        libc::getsockopt(descriptor, libc::SOL_SOCKET, libc::SO_PEERCRED, found.as_mut_ptr().cast(), &raw mut len)
+        libc::getsockopt(descriptor, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut found).cast(), &raw mut len)
     };
     if status != 0 {
         return Err(Error::last_os_error());
     }
-    // SAFETY: three numbers, which have no invalid values; those that the kernel did not write are 0.
-    let found = unsafe { found.assume_init() };
-    if usize::try_from(len) != Ok(size_of::<libc::ucred>()) {
+    // A socket without a peer has no user: -1.
+    if usize::try_from(len) != Ok(size_of::<libc::ucred>()) || found.uid == libc::uid_t::MAX {
         return Err(Error::other("the system reports no user for this socket"));
     }
     Ok(Uid::from_raw(found.uid))
@@ -38,15 +36,16 @@ pub(super) fn user(socket: impl AsFd) -> Result<Uid> {
 
 #[cfg(test)]
 mod tests {
-    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, socketpair};
 
     use super::*;
 
     #[test]
-    fn the_user_of_a_peer_is_reported_and_a_file_has_none() {
+    fn the_user_of_a_peer_is_reported_and_there_is_none_without_a_peer() {
         let (here, _there) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         assert_eq!(user(&here).unwrap(), rustix::process::geteuid());
-        assert!(user(std::fs::File::open("/dev/null").unwrap()).is_err());
+        let alone = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        assert!(user(alone).is_err() && user(std::fs::File::open("/dev/null").unwrap()).is_err());
     }
 }

@@ -189,10 +189,13 @@ impl Cluster {
             Some(lab) => return lab.kill_driver(),
             None => std::env::var(DRIVER_POD).map_err(|_| format!("{DRIVER_POD} does not name the driver's pod"))?,
         };
-        let limit = format!("--timeout={CONDITION_SECONDS}s");
-        self.kubectl(&["delete", "pod", "--all-namespaces", "--selector", &labels, "--grace-period=0", "--force"]);
+        // A deletion in all namespaces is refused where the test has one of its own.
+        let namespace = ["get", "pod", "--all-namespaces", "--selector", &labels, "--output"];
+        let namespace = self.kubectl(&[&namespace[..], &["jsonpath={.items[0].metadata.namespace}"]].concat());
+        let pod = ["pod", "--namespace", &namespace, "--selector", &labels];
+        self.kubectl(&[&["delete", "--grace-period=0", "--force"], &pod[..]].concat());
         // The next pod may not exist yet.
-        let wait = ["wait", "--for=condition=Ready", "pod", "--all-namespaces", "--selector", &labels, &limit];
+        let wait = [&["wait", "--for=condition=Ready", "--timeout=60s"], &pod[..]].concat();
         let ready = || self.kubectl_succeeds(&wait).then_some(());
         wait_until(Duration::from_secs(CONDITION_SECONDS), ready).ok_or_else(|| format!("no pod {labels} is ready"))
     }

@@ -15,12 +15,18 @@ impl Apart {
         let socket = server.home().socket("holder");
         // A holder that was killed leaves its socket.
         let _ = std::fs::remove_file(&socket);
+        let holder = Self::restart(server);
+        wait_until(limit(20), || socket.exists().then_some(())).expect("the holder listens");
+        holder
+    }
+
+    /// Starts the next holder at the socket that the last one left.
+    fn restart(server: &Server) -> Self {
+        let socket = server.home().socket("holder");
         let mut command = Command::new(APART[0]);
         command.args(&APART[1..]).arg(amphora().expect("it is built"));
         command.args(["holder", "--socket", &format!("unix://{}", socket.display())]).stdin(Stdio::null());
-        let holder = Self(command.spawn().expect("unshare"));
-        wait_until(limit(20), || socket.exists().then_some(())).expect("the holder listens");
-        holder
+        Self(command.spawn().expect("unshare"))
     }
 }
 
@@ -57,7 +63,10 @@ fn a_mount_outlives_its_server_when_holder_and_servers_are_in_containers() {
         assert_eq!(waiting.join().expect("it ends").expect("the file is read"), b"kept");
     }
     mount.unmount(&server);
-    assert!(!server.log().contains("no fd holder keeps"), "{}", server.log());
+    let log = server.log();
+    assert!(!log.contains("no fd holder keeps"), "{log}");
+    let audited = log.lines().find(|line| line.contains("call=\"CreateBucket\"")).expect("a line of the audit trail");
+    assert!(audited.contains("uid=0") && !audited.contains("pid="), "the caller's number counts elsewhere: {audited}");
 }
 
 /// A holder that is replaced gets its socket back: the server starts none that would end with the server's container.
@@ -80,5 +89,23 @@ fn a_mount_outlives_its_holder_and_then_its_server_when_only_others_start_holder
     server.kill9();
     start_again(&mut server);
     assert_eq!(std::fs::read(&file).expect("the file is read"), b"kept");
+    mount.unmount(&server);
+}
+
+/// A supervisor that restarts the holder takes a moment, in which the server must not take the socket.
+#[test]
+fn a_holder_that_its_supervisor_restarts_gets_its_socket_back() {
+    need!(root_and_fuse());
+    let server = Options::default().holder().start();
+    let holder = Apart::start(&server);
+    make_bucket(&server, BUCKET, &[]);
+    let mount = Mounted::held(&server, BUCKET, "m");
+    drop(holder);
+    std::thread::sleep(Duration::from_millis(300));
+    let mut next = Apart::restart(&server);
+    let kept = || server.log().contains("an fd holder keeps the mounts again").then_some(());
+    assert!(wait_until(limit(20), kept).is_some(), "the next holder has the mount:\n{}", server.log());
+    assert!(!server.log().contains("started a holder"), "{}", server.log());
+    assert!(next.0.try_wait().expect("a child").is_none(), "the next holder runs");
     mount.unmount(&server);
 }
