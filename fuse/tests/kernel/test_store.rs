@@ -11,7 +11,8 @@ use fuse::{Mount, Options};
 use objstore::Store;
 use objstore::name::{BucketName, Key};
 use objstore::store::{self, CreateBucket, DeleteObject, PutObject, RootAttributes, Versioning};
-use objstore::volume::{Volume, VolumeOptions};
+use objstore::volume::VolumeOptions;
+use objstore_files::FileSession;
 
 /// The time limit of a test: some start thousands of programs, on a machine that runs other tests as well.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -117,12 +118,12 @@ impl TestStore {
 
     /// Mounts the bucket with options.
     pub fn mount_with(&self, name: &str, volume: VolumeOptions, options: Options) -> Mount {
-        fuse::mount(self.volume(volume), &self.folder(name), options).unwrap()
+        fuse::mount(self.files(volume), &self.folder(name), options).unwrap()
     }
 
     /// A session for a mount.
-    pub fn volume(&self, options: VolumeOptions) -> Volume {
-        self.store.open_volume(&self.bucket, options).unwrap()
+    pub fn files(&self, options: VolumeOptions) -> FileSession {
+        self.store.open_volume(&self.bucket, options).unwrap().into()
     }
 
     /// Stores an object as S3 does.

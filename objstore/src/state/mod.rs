@@ -21,7 +21,6 @@ mod undelivered;
 mod verified;
 mod writers;
 
-pub use appends::RequestId;
 pub(crate) use appends::{Appends, Before, sweep as sweep_appends};
 pub(crate) use cleanup::Cleanup;
 pub(crate) use dirty::{DirtyFile, DirtyFiles, Pending};
@@ -29,7 +28,6 @@ pub(crate) use duplicate::Duplicate;
 pub(crate) use gate::{ExclusiveGuard, Gates};
 pub(crate) use hidden_log::HiddenLog;
 pub(crate) use mounted::Mounted;
-pub use passthrough::Released;
 pub(crate) use passthrough::{Added, Owner, PassthroughFiles, Reference};
 pub(crate) use persistent::{PersistentSessions, Served, refused};
 pub(crate) use places::{Place, Places};

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
+use objstore_files::Released;
 use parking_lot::Mutex;
 
 use super::duplicate::Duplicate;
@@ -67,15 +68,6 @@ impl PassthroughFile {
 struct MappingState {
     /// The blob's time of change at the last look.
     seen: Option<SystemTime>,
-}
-
-/// What remains of a passthrough file that a mount released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
-    /// Nothing of this mount's.
-    Done,
-    /// A mapping made through a closed handle.
-    Mapped,
 }
 
 /// The result of registering a file for passthrough.

@@ -13,13 +13,14 @@ use std::sync::Arc;
 use super::flags::Touching;
 use super::in_place::InPlaceBlob;
 use super::session::Volume;
+use super::types::{Released, Unfit};
 use crate::blob::BlobId;
 use crate::content::{blob_record, is_valid, mark_mapped_writable};
 use crate::disk::File;
 use crate::error::{Error, Result};
 use crate::meta::Durability;
 use crate::record::inode::{Content, Inode, InodeKind};
-use crate::state::{Added, Duplicate, Released};
+use crate::state::{Added, Duplicate};
 use crate::tree::Tree;
 
 /// A file open by passthrough, until [`Volume::release_backing`].
@@ -32,15 +33,6 @@ impl Backing {
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.raw()
     }
-}
-
-/// Why a file is not opened by passthrough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
-    /// It is smaller than requested, which can change only by a write.
-    Small,
-    /// A temporary reason.
-    Now,
 }
 
 /// A blob that holds all of a file's content.

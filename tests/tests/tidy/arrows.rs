@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("objstore-kv", &["objstore-base", "objstore-disk", "objstore-testing"]),
     ("objstore-blob", &["objstore-base", "objstore-disk", "objstore-testing"]),
     ("objstore-record", &["objstore-base", "objstore-blob"]),
+    ("objstore-files", &["objstore-base"]),
     (
         "objstore",
         &[
@@ -24,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-kv",
             "objstore-blob",
             "objstore-record",
+            "objstore-files",
             "objstore-testing",
             "corpora",
         ],
@@ -34,7 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("csi", &["proto", "rpc", "objstore", "corpora"]),
     ("fuse-wire", &["corpora"]),
     ("fuse-holder", &["corpora"]),
-    ("fuse", &["fuse-wire", "fuse-holder", "objstore", "corpora"]),
+    ("fuse", &["fuse-wire", "fuse-holder", "objstore-base", "objstore-disk", "objstore-files", "objstore", "corpora"]),
     ("amphora", &["proto", "rpc", "objstore", "s3", "cosi", "csi", "fuse"]),
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];
