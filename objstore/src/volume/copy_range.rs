@@ -216,6 +216,7 @@ fn refer(tx: &mut Tx<'_>, from: u64, to: u64, size: u64) -> Result<bool> {
     tx.drop_content(to, &target, true)?;
     target.content = tx.take_shared(to, &shared)?;
     tx.resize(&mut target, size);
+    target.take(source.taken());
     wrote(tx, to, target, false)?;
     Ok(true)
 }
