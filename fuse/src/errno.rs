@@ -1,6 +1,6 @@
 //! Error numbers: the one table from errors of the store to errno(3).
 
-use objstore::{Error, Noun, Posix};
+use objstore_base::error::{Error, Noun, Posix};
 use rustix::io::Errno;
 
 /// The result of a file system operation.

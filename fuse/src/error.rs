@@ -64,7 +64,7 @@ pub enum Error {
         path: PathBuf,
         /// The store's error.
         #[source]
-        source: objstore::Error,
+        source: objstore_base::error::Error,
     },
 }
 

@@ -8,9 +8,8 @@ use std::ffi::OsStr;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use objstore::clock::Clock;
-use objstore::name::NAME_BYTES_MAX;
-use objstore::volume::Volume;
+use objstore_base::clock::Clock;
+use objstore_files::{FileSession, Files, NAME_BYTES_MAX};
 use rustix::io::Errno;
 
 use crate::errno::Result;
@@ -21,7 +20,7 @@ use crate::view::View;
 
 /// The parts of a mounted volume's file system, which all its requests share.
 pub(crate) struct Parts {
-    pub volume: Volume,
+    pub session: FileSession,
     pub view: View,
     pub directories: OpenDirectories,
     pub clock: Arc<dyn Clock>,
@@ -31,17 +30,17 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
-    /// The file system for a request, for which `volume` acts.
-    pub fn serving<'a>(&'a self, volume: &'a Volume) -> Fs<'a> {
-        Fs { volume, parts: self }
+    /// The file system for a request, for which `files` act.
+    pub fn serving<'a>(&'a self, files: &'a Files<'a>) -> Fs<'a> {
+        Fs { files, parts: self }
     }
 }
 
 /// The file system as one request sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Fs<'a> {
-    /// The volume, by a handle that acts for the request.
-    pub volume: &'a Volume,
+    /// The files, by a handle that acts for the request.
+    pub files: &'a Files<'a>,
     parts: &'a Parts,
 }
 

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use objstore::volume::DirEntry;
+use objstore_files::DirEntry;
 use parking_lot::{Mutex, RwLock};
 
 /// The most names that the open directories of a mount keep: about 400 MB.
@@ -153,7 +153,7 @@ impl OpenDirectories {
 
 #[cfg(test)]
 mod tests {
-    use objstore::volume::Kind;
+    use objstore_files::Kind;
 
     use super::*;
 

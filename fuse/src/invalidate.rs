@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use objstore::volume::{Change, Feed, Volume};
+use objstore_files::{Change, Changes, FileSession};
 
 use crate::stats::{Op, Stats};
 use crate::view::View;
@@ -44,20 +44,20 @@ pub(crate) struct Invalidator<K> {
 }
 
 impl<K: Kernel> Invalidator<K> {
-    /// Follows the `feed` of `volume` until it is closed. If the feed is lost, caches can no longer be kept exact, and
-    /// `abort` has to end the mount.
+    /// Follows the `stream` of changes of a session until it is closed. If changes are lost, caches can no longer be kept
+    /// exact, and `abort` has to end the mount.
     pub fn follow(
         self,
-        mut feed: Feed,
-        volume: Volume,
+        mut stream: Box<dyn Changes>,
+        files: FileSession,
         abort: impl FnOnce() + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("fuse-feed".into()).spawn(move || {
-            while let Some(changes) = feed.next() {
-                self.pass(&changes, |ino, held| volume.probe_result(ino, held));
-                feed.acknowledge();
+            while let Some(changes) = stream.next() {
+                self.pass(&changes, |ino, held| answer_probe(&files, ino, held));
+                stream.acknowledge();
             }
-            if feed.is_lost() {
+            if stream.is_lost() {
                 abort();
             }
         })
@@ -102,6 +102,12 @@ impl<K: Kernel> Invalidator<K> {
         if let Err(error) = told {
             tracing::debug!(%error, "the kernel accepts no more cache invalidations");
         }
+    }
+}
+
+fn answer_probe(files: &FileSession, ino: u64, held: bool) {
+    if let Err(error) = files.own().probe_result(ino, held) {
+        tracing::debug!(ino, %error, "an inode without a name stays until the session ends");
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use objstore::disk::PinnedPath;
+use objstore_disk::PinnedPath;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::{

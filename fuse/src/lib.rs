@@ -1,6 +1,6 @@
-//! A bucket as a Linux file system: mounts [`objstore::volume::Volume`] through FUSE, without libfuse.
+//! A bucket as a Linux file system: mounts a [`FileSession`](objstore_files::FileSession) through FUSE, without libfuse.
 //!
-//! - [`mount`] mounts a volume and serves it from this process until [`Mount::unmount`]. [`mountpoint_state`],
+//! - [`mount`] mounts the files of a session and serves it from this process until [`Mount::unmount`]. [`mountpoint_state`],
 //!   [`unmount_path`] and [`abandon_path`] inspect and clear mount points, also those of a process that died.
 //! - The crate `fuse-wire` speaks the FUSE protocol. `adapter` alone uses it: it unpacks requests and packs replies.
 //!   `fs` and `ops` hold what they mean.

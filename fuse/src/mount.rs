@@ -1,4 +1,4 @@
-//! A mount of a volume: mounting, takeover, serving and unmounting.
+//! A mount of a session's files: mounting, takeover, serving and unmounting.
 //!
 //! - The kernel mount is made and removed by this process (`kernel_mount`). The session's threads never touch a mount
 //!   point.
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use objstore::volume::{SessionId, Volume};
+use objstore_files::{FileSession, SessionId};
 
 use crate::adapter::{self, Agreement, Feature};
 use crate::error::{Error, Result};
@@ -48,46 +48,46 @@ pub enum Ended {
 pub struct Keep {
     /// The connection to the fd holder.
     pub fd_holder: Arc<FdHolder>,
-    /// The id of the deposit: that of the volume's session.
+    /// The id of the deposit: that of the session.
     pub id: u64,
-    /// What the next process needs to open the volume again; [`Held::description`] returns it.
+    /// What the next process needs to open the session again; [`Held::description`] returns it.
     pub description: Vec<u8>,
 }
 
-/// A mounted volume, served by threads of this process. Dropping it unmounts it.
+/// Mounted files, served by threads of this process. Dropping it unmounts it.
 pub struct Mount {
     kernel_mount: KernelMount,
     session: Arc<Session>,
     stats: Arc<Stats>,
-    volume: Volume,
+    files: FileSession,
     /// Whether the mount is deposited with the holder.
     kept: bool,
 }
 
-/// Mounts `volume` at the directory `at`; the mount ends with this process.
+/// Mounts `files` at the directory `at`; the mount ends with this process.
 ///
 /// # Errors
 /// If `at` is not a directory or already an Amphora mount, an option is not valid, or this process may not mount.
-pub fn mount(volume: Volume, at: &Path, options: Options) -> Result<Mount> {
-    mount_or_end(volume, at, options, None)
+pub fn mount(files: FileSession, at: &Path, options: Options) -> Result<Mount> {
+    mount_or_end(files, at, options, None)
 }
 
-/// Mounts `volume` at the directory `at`, to outlive this process. If it cannot be kept, because there is no holder or
+/// Mounts `files` at the directory `at`, to outlive this process. If it cannot be kept, because there is no holder or
 /// the kernel is older than Linux 6.9, it is mounted nevertheless.
 ///
 /// # Errors
 /// As [`mount`].
-pub fn mount_kept(volume: Volume, at: &Path, options: Options, keep: Keep) -> Result<Mount> {
-    mount_or_end(volume, at, options, Some(keep))
+pub fn mount_kept(files: FileSession, at: &Path, options: Options, keep: Keep) -> Result<Mount> {
+    mount_or_end(files, at, options, Some(keep))
 }
 
 /// Takes over a mount that another process began: requests that waited meanwhile, and those that process left
-/// unanswered, are served now. The volume has to be that mount's own session.
+/// unanswered, are served now. The files have to be those of that mount's own session.
 ///
 /// # Errors
 /// If this version cannot read the mount's record. The mount then stays with the holder, and programs inside wait
 /// unless a [`crate::Refusal`] answers them.
-pub fn take_over(volume: Volume, held: Held, options: Options, fd_holder: Arc<FdHolder>) -> Result<Mount> {
+pub fn take_over(files: FileSession, held: Held, options: Options, fd_holder: Arc<FdHolder>) -> Result<Mount> {
     let failed = |source| Error::io("taking over", held.path(), source);
     let (device, memory) = held.descriptors().map_err(failed)?;
     let shared = SharedMemory::open(memory).map_err(failed)?;
@@ -98,28 +98,28 @@ pub fn take_over(volume: Volume, held: Held, options: Options, fd_holder: Arc<Fd
     let kernel_mount = KernelMount::found(held.record.path.clone(), held.record.device.clone());
     let id = held.id();
     fd_holder.adopt(held.deposit);
-    serve(volume, kernel_mount, session, shared, options, Some((fd_holder, id)))
+    serve(files, kernel_mount, session, shared, options, Some((fd_holder, id)))
 }
 
-/// Mounts, and ends the volume's session if that fails.
-fn mount_or_end(volume: Volume, at: &Path, options: Options, keep: Option<Keep>) -> Result<Mount> {
-    let ending = volume.clone();
-    begin(volume, at, options, keep).inspect_err(|_| ending.end())
+/// Mounts, and ends the session if that fails.
+fn mount_or_end(files: FileSession, at: &Path, options: Options, keep: Option<Keep>) -> Result<Mount> {
+    let ending = files.clone();
+    begin(files, at, options, keep).inspect_err(|_| ending.end())
 }
 
-fn begin(volume: Volume, at: &Path, options: Options, keep: Option<Keep>) -> Result<Mount> {
+fn begin(files: FileSession, at: &Path, options: Options, keep: Option<Keep>) -> Result<Mount> {
     check(at, &options)?;
     let place = mountpoint::pin(at)?;
     let failed = |source| Error::io("starting the session of", at, source);
     let shared = SharedMemory::create().map_err(failed)?;
     let device = open_device()?;
-    let kernel_mount = KernelMount::new(&place, &device, &options, volume.read_only())?;
+    let kernel_mount = KernelMount::new(&place, &device, &options, files.about().read_only)?;
     let hello = adapter::Hello::read(device).map_err(failed)?;
     let kept = keep.and_then(|keep| deposit(&kernel_mount, &hello, &shared, keep));
     let session = hello.answer().map_err(failed);
     let session = session.inspect_err(|_| withdraw(kept.as_ref()))?;
     let readahead = options.readahead_bytes.min(REQUEST_BYTES_MAX);
-    let mount = serve(volume, kernel_mount, session, shared, options, kept.clone());
+    let mount = serve(files, kernel_mount, session, shared, options, kept.clone());
     let mount = mount.inspect_err(|_| withdraw(kept.as_ref()))?;
     mount.kernel_mount.set_readahead(readahead);
     Ok(mount)
@@ -162,19 +162,19 @@ fn withdraw(kept: Option<&Kept>) {
 
 /// Starts the threads of a mount.
 fn serve(
-    volume: Volume,
+    files: FileSession,
     kernel_mount: KernelMount,
     session: adapter::Session,
     shared: SharedMemory,
     options: Options,
     kept: Option<Kept>,
 ) -> Result<Mount> {
-    let view = View::new(volume.root(), &options);
+    let view = View::new(files.about().root, &options);
     let stats = Arc::new(Stats::default());
-    // The feed is opened before the kernel can cache anything, so that no change is missed.
-    let feed = volume.feed();
+    // The changes are followed before the kernel can cache anything, so that none is missed.
+    let changes = files.changes();
     let failed = |source| Error::io("starting the session of", kernel_mount.path(), source);
-    let closing = volume.clone();
+    let closing = files.clone();
     let kernel = match options.notifier.filter(|_| kept.is_some()) {
         Some(program) => session.notices().apart(&program).map_err(failed)?,
         None => session.notices(),
@@ -183,11 +183,11 @@ fn serve(
     let backing = session.has(Feature::Passthrough).then(|| session.backing());
     let write_past = session.has(Feature::DirectIoAllowMmap);
     let open_options = OpenOptions { page_cache: options.page_cache, write_past };
-    let opens = Opens::resume(Arc::new(shared), backing, volume.clone(), view, open_options);
+    let opens = Opens::resume(Arc::new(shared), backing, files.clone(), view, open_options);
     let filesystem = Parts {
-        volume: volume.clone(),
+        session: files.clone(),
         view,
-        directories: OpenDirectories::new(volume.life()),
+        directories: OpenDirectories::new(files.about().life),
         clock: options.clock,
         stats: stats.clone(),
         opens,
@@ -195,11 +195,11 @@ fn serve(
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();
     let (path, number) = (kernel_mount.path().to_owned(), kernel_mount.device().to_owned());
-    let started = invalidator.follow(feed, volume.clone(), move || abort(&path, &number));
+    let started = invalidator.follow(changes, files.clone(), move || abort(&path, &number));
     let started =
-        started.and_then(|following| Session::run(server, volume.clone(), following, move || withdraw(kept.as_ref())));
-    let session = started.inspect_err(|_| closing.close_feed()).map_err(failed)?;
-    Ok(Mount { kernel_mount, session, stats, volume, kept: is_kept })
+        started.and_then(|following| Session::run(server, files.clone(), following, move || withdraw(kept.as_ref())));
+    let session = started.inspect_err(|_| closing.close_changes()).map_err(failed)?;
+    Ok(Mount { kernel_mount, session, stats, files, kept: is_kept })
 }
 
 impl Mount {
@@ -230,17 +230,17 @@ impl Mount {
 
     /// Whether the store itself refuses changes, so that a remount cannot allow them.
     pub fn is_fixed_read_only(&self) -> bool {
-        self.volume.read_only()
+        self.files.about().read_only
     }
 
     /// The id of its bucket or snapshot.
     pub fn bucket_id(&self) -> u64 {
-        self.volume.bucket_id()
+        self.files.about().bucket_id
     }
 
     /// The id of its session, if the session outlives the server.
     pub fn session(&self) -> Option<SessionId> {
-        self.volume.session()
+        self.files.about().id
     }
 
     /// Makes the kernel mount read-only or writable. Changes that the store refuses stay refused.
@@ -276,7 +276,7 @@ impl Mount {
         if ended == Ended::Done {
             self.kernel_mount.is_gone();
         }
-        let synced = self.volume.sync_volume();
+        let synced = self.files.own().sync_volume();
         synced.map_err(|source| Error::Unsynced { path: self.path().to_owned(), source })?;
         Ok(ended)
     }
@@ -303,8 +303,8 @@ impl Mount {
 
     /// A path of a node from the bucket's root; `None` if it has no name any more.
     pub fn path_of(&self, node: u64) -> Option<String> {
-        let ino = if node == ROOT_NODE { self.volume.root() } else { node };
-        self.volume.path(ino).ok().flatten()
+        let ino = if node == ROOT_NODE { self.files.about().root } else { node };
+        self.files.own().path(ino).ok().flatten()
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use objstore::disk::{MountEntry, PinnedPath, mounts, topmost_mount};
+use objstore_disk::{MountEntry, PinnedPath, mounts, topmost_mount};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};

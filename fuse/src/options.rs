@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use objstore::clock::{Clock, SystemClock};
+use objstore_base::clock::{Clock, SystemClock};
 
 /// The most data in one request, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use objstore::volume::Volume;
+use objstore_files::FileSession;
 use parking_lot::{Condvar, Mutex};
 
 use crate::adapter::{Pause, Server};
@@ -23,10 +23,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Serves until the kernel mount is gone, then closes the feed and calls `end`.
+    /// Serves until the kernel mount is gone, then ends the stream of changes and calls `end`.
     pub fn run(
         server: Server,
-        volume: Volume,
+        files: FileSession,
         following: JoinHandle<()>,
         end: impl FnOnce() + Send + 'static,
     ) -> io::Result<Arc<Self>> {
@@ -36,17 +36,17 @@ impl Session {
         let running = session.clone();
         let thread = std::thread::Builder::new().name("fuse-session".into()).spawn(move || {
             let served = server.run();
-            volume.close_feed();
+            files.close_changes();
             let _ = following.join();
             match served {
                 Ok(()) => {
-                    volume.end();
+                    files.end();
                     end();
                 }
                 // The mount still exists in the kernel and with the holder, for the next server.
                 Err(error) => tracing::error!(%error, "the session of a mount ended unexpectedly"),
             }
-            drop(volume);
+            drop(files);
             *running.over.lock() = true;
             running.ended.notify_all();
         })?;

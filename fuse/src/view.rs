@@ -3,7 +3,8 @@
 //! - A node is the store's inode number, except that the root of the mount is always node 1 (FUSE_ROOT_ID). Where a
 //!   directory of the bucket is the mount's root, the bucket's own root lies above it and is never shown.
 
-use objstore::volume::{Acl, Attr, Hidden, Ownership, ROOT_INO, WhichAcl};
+use objstore_base::acl::{Acl, Hidden};
+use objstore_files::{Attr, Ownership, ROOT_INO, WhichAcl};
 
 use crate::caller::Caller;
 use crate::options::Options;

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::shrink::Shrink;
+pub use objstore_files::Change;
 
 /// How long an answer waits for a mount.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -32,34 +33,6 @@ const CHANGES_MAX: usize = 4 * CROWDED;
 const CROWDED_OUT: &str = "it has too many undelivered cache invalidations";
 /// How long a change through another mount waits for a crowded one.
 const GIVEN_WAY: Duration = Duration::from_millis(50);
-
-/// A change by another client, whose old state a mount may have cached.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Change {
-    /// The name in the directory now leads to another inode, or to none.
-    Entry {
-        /// The directory.
-        parent: u64,
-        /// The name.
-        name: String,
-    },
-    /// The inode's content and attributes changed.
-    Content {
-        /// The inode.
-        ino: u64,
-    },
-    /// The inode's attributes changed.
-    Attributes {
-        /// The inode.
-        ino: u64,
-    },
-    /// A question rather than a change: whether the kernel still holds the inode, which has no name any more.
-    /// [`Volume::probe_result`](crate::volume::Volume::probe_result) has to follow.
-    Probe {
-        /// The inode.
-        ino: u64,
-    },
-}
 
 /// All feeds.
 #[derive(Default)]

@@ -145,8 +145,8 @@ impl Table {
         let volume = self.store.open_volume(&request.bucket, request.volume(session, false))?;
         let options = request.options(volume.read_only());
         Ok(match keep {
-            Some(keep) => fuse::mount_kept(volume, dir, options, keep)?,
-            None => fuse::mount(volume, dir, options)?,
+            Some(keep) => fuse::mount_kept(volume.into(), dir, options, keep)?,
+            None => fuse::mount(volume.into(), dir, options)?,
         })
     }
 

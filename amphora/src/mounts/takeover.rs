@@ -81,7 +81,7 @@ impl Table {
             opened => opened?,
         };
         let options = request.options(volume.read_only());
-        let mount = fuse::take_over(volume, held, options, holding.fd_holder.clone())?;
+        let mount = fuse::take_over(volume.into(), held, options, holding.fd_holder.clone())?;
         let dir = mount.path().to_owned();
         tracing::info!(bucket = %request.bucket, dir = %dir.display(), "taken over");
         if mount.is_attached() {

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use objstore::name::NAME_BYTES_MAX;
-use objstore::volume::{Attr, Space};
+use objstore_files::{Attr, NAME_BYTES_MAX, Space};
 
 use super::convert::{BLOCK_BYTES, attributes, time};
 use crate::opened::{BackingId, Opened};

@@ -1,7 +1,7 @@
 //! Conversions between the FUSE protocol's types and the file system's types.
 
-use objstore::clock::Timestamp;
-use objstore::volume::{Attr, Kind};
+use objstore_base::clock::Timestamp;
+use objstore_files::{Attr, Kind};
 
 use crate::caller::Caller;
 use crate::ops::attributes::{Wanted, When};
@@ -13,6 +13,11 @@ pub(super) const BLOCK_BYTES: u32 = 4096;
 
 pub(super) fn caller(context: &Context) -> Caller {
     Caller::new(context.uid, context.gid, context.pid)
+}
+
+/// The caller as the store gets to know it.
+pub(super) fn told_caller(context: &Context) -> objstore_files::Caller {
+    objstore_files::Caller { uid: context.uid, gid: context.gid, pid: context.pid }
 }
 
 pub(super) fn wanted(set: &SetAttr) -> Wanted {

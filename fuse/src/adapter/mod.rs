@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use objstore::volume::replay::{self, Recorded, RequestId};
+use objstore_files::RequestId;
 
 use crate::fs::Parts;
 use crate::opened::Backing;
@@ -156,8 +156,8 @@ impl wire::Service for Adapter {
         let started = Instant::now();
         let parts = &self.0;
         let id = RequestId { unique: request.context.unique, resent: request.context.resent };
-        let (result, recorded) =
-            replay::serve(&parts.volume, id, |volume| serve::answer(&parts.serving(volume), request));
+        let files = parts.session.serving(convert::told_caller(&request.context), id);
+        let result = serve::answer(&parts.serving(&files), request);
         if let Some(op) = convert::op(&request.operation) {
             let errno = result.as_ref().err().map(|errno| errno.raw_os_error());
             let (node, name) = (request.context.node, request.operation.name());
@@ -169,7 +169,7 @@ impl wire::Service for Adapter {
             Err(errno) => reply.refuse(errno.raw_os_error()),
         }
         // This happens even if the kernel did not accept the reply: it does not resend that request either.
-        recorded.into_iter().for_each(Recorded::answered);
+        files.recorded().into_iter().for_each(|request| parts.session.answered(request));
         if changes_opens(&request.operation) {
             parts.opens.answered(request.context.unique);
         }

@@ -46,7 +46,7 @@ pub(super) fn answer(fs: &Fs<'_>, request: &Request<'_>) -> Result<Answer> {
         Operation::TmpFile { new, flags } => {
             fs.tmpfile(node, how(new), flags.cast_signed(), by, asked).map(Answer::Created)
         }
-        Operation::Read { offset, size } => fs.read(node, offset, size as usize).map(Answer::Bytes),
+        Operation::Read { offset, size } => fs.read(node, offset, size).map(Answer::Bytes),
         Operation::Write(write) => fs.write(place(node, &write), write.data).map(Answer::Written),
         Operation::Flush { handle } => {
             fs.flush(node, OpenFile::decode(handle));

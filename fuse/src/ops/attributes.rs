@@ -8,8 +8,8 @@
 //! - The kernel sends the same SETATTR before root writes a file with capabilities, after it removed those. A file that
 //!   has both loses setuid too.
 
-use objstore::clock::Timestamp;
-use objstore::volume::{Attr, Kind, SetAttr, Space};
+use objstore_base::clock::Timestamp;
+use objstore_files::{Attr, Kind, SetAttr, Space};
 
 use crate::caller::Caller;
 use crate::errno::{self, Result};
@@ -53,7 +53,7 @@ impl Wanted {
 impl Fs<'_> {
     /// The attributes of a node.
     pub fn attr(&self, node: u64) -> Result<Attr> {
-        let found = self.volume.attr(self.view.ino(node));
+        let found = self.files.attr(self.view.ino(node));
         found.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
     }
 
@@ -80,7 +80,7 @@ impl Fs<'_> {
             kill_privileges: held.is_some(),
             outsider: held.is_some_and(|attr| attr.mode & SETGID != 0 && caller.is_outside(attr.gid)),
         };
-        self.volume.set_attr(ino, set).map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
+        self.files.set_attr(ino, set).map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
     }
 
     fn time(&self, when: When) -> Timestamp {
@@ -92,22 +92,22 @@ impl Fs<'_> {
 
     /// Whether a file has setuid, setgid or capabilities that a change of its content removes.
     pub(super) fn is_privileged(&self, ino: u64) -> bool {
-        self.volume.attr(ino).is_ok_and(|attr| attr.kind == Kind::File && attr.mode & 0o6000 != 0)
+        self.files.attr(ino).is_ok_and(|attr| attr.kind == Kind::File && attr.mode & 0o6000 != 0)
     }
 
     /// Clears setuid and setgid of a file whose content changed.
     pub(super) fn kill_privileges(&self, ino: u64) -> Result<()> {
-        self.volume.lose_privileges(ino, true).map_err(|error| errno::of(&error))
+        self.files.lose_privileges(ino, true).map_err(|error| errno::of(&error))
     }
 
     /// Syncs everything that was written to the volume.
     pub fn sync_volume(&self) -> Result<()> {
-        self.volume.sync_volume().map_err(|error| errno::of_sync(&error))
+        self.files.sync_volume().map_err(|error| errno::of_sync(&error))
     }
 
     /// The space of the volume.
     pub fn space(&self) -> Result<Space> {
-        self.volume.space().map_err(|error| errno::of(&error))
+        self.files.space().map_err(|error| errno::of(&error))
     }
 }
 

@@ -5,7 +5,7 @@
 //! - The kernel also asks for the target's setuid and setgid to be cleared, but names no caller then, and through an
 //!   idmapped mount the caller may not be found to own or write the file. So this module clears them as well.
 
-use objstore::volume::Spot;
+use objstore_files::Spot;
 
 use crate::caller::Caller;
 use crate::errno::{self, Result};
@@ -26,7 +26,7 @@ impl Fs<'_> {
     pub fn copy_range(&self, copy: CopyRange, caller: Caller) -> Result<u64> {
         let from = Spot { ino: self.view.ino(copy.from_node), offset: copy.from_offset };
         let to = Spot { ino: self.view.ino(copy.to_node), offset: copy.to_offset };
-        let copied = self.volume.copy_range(from, to, copy.len).map_err(|error| errno::of(&error))?;
+        let copied = self.files.copy_range(from, to, copy.len).map_err(|error| errno::of(&error))?;
         if copied > 0 && !caller.keeps_privileges() && self.is_privileged(to.ino) {
             self.kill_privileges(to.ino)?;
         }

@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::iter::Peekable;
 use std::sync::Arc;
 
-use objstore::volume::{Attr, DirEntry, Kind};
-use objstore::{Error, Posix};
+use objstore_base::error::{Error, Posix};
+use objstore_files::{Attr, DirEntry, Kind, NAMES_MAX};
 
 use crate::errno::{self, Result};
 use crate::fs::Fs;
@@ -79,12 +79,12 @@ impl Fs<'_> {
             rest = behind;
             for (listed, looked) in part.into_iter().zip(self.look_up(place.node, here, loaded)) {
                 match looked {
-                    Ok(attr) if ended => self.volume.forget(attr.ino, 1),
+                    Ok(attr) if ended => self.forget_listed(attr.ino),
                     Ok(attr) => {
                         ended = full(listed, Some(&self.view.show(attr)));
                         given |= !ended;
                         if ended {
-                            self.volume.forget(attr.ino, 1);
+                            self.forget_listed(attr.ino);
                         }
                     }
                     Err(Error::Posix(Posix::NotFound)) => {}
@@ -96,14 +96,17 @@ impl Fs<'_> {
         Ok(())
     }
 
-    /// The attributes of directory entries. `loaded` says whether this request loaded the names.
-    fn look_up(&self, node: u64, entries: &[DirEntry], loaded: bool) -> Vec<objstore::Result<Attr>> {
-        let parent = self.view.ino(node);
-        if loaded {
-            return self.volume.lookup_listed(parent, entries);
+    /// Returns the reference of a name that did not fit.
+    fn forget_listed(&self, ino: u64) {
+        if let Err(error) = self.files.forget(ino, 1u64) {
+            tracing::debug!(ino, %error, "a reference was not returned; it ends with the session");
         }
-        let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
-        self.volume.lookup_all(parent, &names)
+    }
+
+    /// The attributes of directory entries. `loaded` says whether this request loaded the names.
+    fn look_up(&self, node: u64, entries: &[DirEntry], loaded: bool) -> Vec<objstore_base::error::Result<Attr>> {
+        let looked = self.files.lookup_all(self.view.ino(node), entries, loaded);
+        looked.unwrap_or_else(|error| entries.iter().map(|_| Err(error.clone())).collect())
     }
 
     /// The names to continue with, and whether they were loaded just now.
@@ -115,10 +118,21 @@ impl Fs<'_> {
                 return Err(rustix::io::Errno::AGAIN);
             }
             let ino = self.view.ino(place.node);
-            let entries = self.volume.read_dir(ino).map_err(|error| errno::of(&error))?;
+            let entries = self.all_names(ino).map_err(|error| errno::of(&error))?;
             Ok(Names { parent: self.above(ino).unwrap_or(ino), entries })
         })?;
         Ok((names, loaded.get()))
+    }
+
+    /// All names of a directory: those of one moment, unless the service returns them in pages.
+    fn all_names(&self, ino: u64) -> objstore_base::error::Result<Vec<DirEntry>> {
+        let mut names = self.files.read_dir(ino, None::<String>, NAMES_MAX)?;
+        while let Some(after) = names.next.take() {
+            let more = self.files.read_dir(ino, after, NAMES_MAX)?;
+            names.entries.extend(more.entries);
+            names.next = more.next;
+        }
+        Ok(names.entries)
     }
 
     fn dots<'a>(&self, place: Place, names: &Names) -> impl Iterator<Item = Listed<'a>> + use<'a> {

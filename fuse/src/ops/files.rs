@@ -15,7 +15,7 @@
 //!   itself. O_TRUNC arrives as a separate SETATTR after OPEN.
 
 use bytes::Bytes;
-use objstore::volume::{Allocate, Volume};
+use objstore_files::Allocate;
 use rustix::io::Errno;
 
 use crate::caller::Caller;
@@ -40,8 +40,8 @@ pub(crate) struct Write {
 
 impl Fs<'_> {
     /// Reads up to `len` bytes; fewer only at the end of the file.
-    pub fn read(&self, node: u64, offset: u64, len: usize) -> Result<Bytes> {
-        let bytes = self.volume.read(self.view.ino(node), offset, len).map_err(|error| errno::of(&error))?;
+    pub fn read(&self, node: u64, offset: u64, len: u32) -> Result<Bytes> {
+        let bytes = self.files.read(self.view.ino(node), offset, len).map_err(|error| errno::of(&error))?;
         self.stats.read(bytes.len());
         Ok(bytes)
     }
@@ -52,8 +52,11 @@ impl Fs<'_> {
         if write.flags & libc::O_APPEND != 0 && !write.writeback {
             self.append(ino, write, data)?;
         } else {
-            let how = if write.writeback { Volume::write_back } else { Volume::write };
-            let written = how(self.volume, ino, write.offset, data, write.kill_privileges);
+            let Write { offset, kill_privileges, .. } = write;
+            let written = match write.writeback {
+                true => self.files.write_back(ino, offset, kill_privileges, data),
+                false => self.files.write(ino, offset, kill_privileges, data),
+            };
             written.map_err(|error| errno::of(&error))?;
         }
         if write.flags & libc::O_DSYNC != 0 && self.opens.writes_past_pages(write.node) {
@@ -68,12 +71,12 @@ impl Fs<'_> {
     /// filled before the request was sent, and a page still being filled stays locked until then.
     fn append(&self, ino: u64, write: Write, data: &[u8]) -> Result<()> {
         let privileged = write.kill_privileges && self.is_privileged(ino);
-        let end = self.volume.append(ino, data).map_err(|error| errno::of(&error))?;
+        let end = self.files.append(ino, data).map_err(|error| errno::of(&error))?;
         if privileged {
             self.kill_privileges(ino)?;
         }
         if end != write.offset + data.len() as u64 {
-            self.volume.recall(ino).map_err(|error| errno::of(&error))?;
+            self.files.recall(ino).map_err(|error| errno::of(&error))?;
         }
         Ok(())
     }
@@ -85,18 +88,18 @@ impl Fs<'_> {
             return self.opens.open(node, flags, asked);
         }
         let appends = flags & libc::O_APPEND != 0;
-        self.volume.check_open(ino, appends).map_err(|error| errno::of(&error))?;
-        self.volume.open_writer(ino).map_err(|error| errno::of(&error))?;
+        self.files.check_open(ino, appends).map_err(|error| errno::of(&error))?;
+        self.files.open_writer(ino).map_err(|error| errno::of(&error))?;
         self.opens.open(node, flags, asked).inspect_err(|_| {
             // The file was never open, so the close has nothing to report.
-            let _ = self.volume.close_writer(ino);
+            let _ = self.files.close_writer(ino, false);
         })
     }
 
     /// A descriptor of a file is being closed, possibly the last; close(2) has not returned yet.
     pub fn flush(&self, node: u64, file: OpenFile) {
         if file.number != 0 {
-            self.volume.closing(self.view.ino(node), file.encode());
+            announced(self.files.closing(self.view.ino(node), file.encode()));
         }
     }
 
@@ -107,17 +110,15 @@ impl Fs<'_> {
             return Ok(());
         }
         let ino = self.view.ino(node);
-        let own = file.life == self.volume.life();
-        let closed = if own { self.volume.close_writer(ino) } else { self.volume.close_inherited_writer(ino) };
-        self.volume.closed(ino, file.encode());
+        let closed = self.files.close_writer(ino, file.life != self.session.about().life);
+        announced(self.files.closed(ino, file.encode()));
         closed.map_err(|error| errno::of_sync(&error))
     }
 
     /// Syncs a file or directory (fsync(2), or fdatasync(2)).
     pub fn sync(&self, node: u64, data_only: bool) -> Result<()> {
         let ino = self.view.ino(node);
-        let synced = if data_only { self.volume.sync_without_time(ino) } else { self.volume.sync(ino) };
-        synced.map_err(|error| errno::of_sync(&error))
+        self.files.sync(ino, data_only).map_err(|error| errno::of_sync(&error))
     }
 
     /// Reserves, punches or zeroes a range (fallocate(2)).
@@ -131,7 +132,7 @@ impl Fs<'_> {
             _ => return Err(Errno::OPNOTSUPP),
         };
         let ino = self.view.ino(node);
-        self.volume.allocate(ino, how, offset, len).map_err(|error| errno::of(&error))?;
+        self.files.allocate(ino, how, offset, len).map_err(|error| errno::of(&error))?;
         if !caller.keeps_privileges() && self.is_privileged(ino) {
             self.kill_privileges(ino)?;
         }
@@ -146,8 +147,15 @@ impl Fs<'_> {
             _ => return Err(Errno::INVAL),
         };
         let offset = u64::try_from(offset).map_err(|_| Errno::NXIO)?;
-        let found = self.volume.seek(self.view.ino(node), offset, data).map_err(|error| errno::of(&error))?;
+        let found = self.files.seek(self.view.ino(node), offset, data).map_err(|error| errno::of(&error))?;
         i64::try_from(found.ok_or(Errno::NXIO)?).map_err(|_| Errno::OVERFLOW)
+    }
+}
+
+/// Logs that the announcement of a close got lost: the next writer waits for it in vain, for a bounded time.
+fn announced(done: objstore_base::error::Result<()>) {
+    if let Err(error) = done {
+        tracing::debug!(%error, "the close of a file was not announced");
     }
 }
 

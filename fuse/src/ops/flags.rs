@@ -5,7 +5,7 @@
 //! - Flags that the store does not keep are refused, not ignored.
 
 use bytes::Bytes;
-use objstore::volume::Flags;
+use objstore_files::Flags;
 use rustix::io::Errno;
 
 use crate::errno::{self, Result};
@@ -61,7 +61,7 @@ impl Fs<'_> {
     }
 
     fn get_flags(&self, ino: u64, room: usize, newer: bool) -> Result<Bytes> {
-        let flags = self.volume.flags(ino).map_err(|error| errno::of(&error))?;
+        let flags = self.files.flags(ino).map_err(|error| errno::of(&error))?;
         let mut answer = vec![0; room];
         answer[..4].copy_from_slice(&bits(flags, newer).to_ne_bytes());
         Ok(answer.into())
@@ -69,7 +69,7 @@ impl Fs<'_> {
 
     fn set_flags(&self, ino: u64, bits: u32, newer: bool) -> Result<Bytes> {
         let flags = flags(bits, newer).ok_or(Errno::OPNOTSUPP)?;
-        self.volume.set_flags(ino, flags).map_err(|error| errno::of(&error))?;
+        self.files.set_flags(ino, flags).map_err(|error| errno::of(&error))?;
         Ok(Bytes::new())
     }
 }

@@ -6,8 +6,8 @@
 
 use std::ffi::OsStr;
 
-use objstore::volume::{Attr, Kind, Make, Rename, RenameMode};
-use objstore::{Error, Posix};
+use objstore_base::error::{Error, Posix};
+use objstore_files::{Attr, Kind, Make, Rename, RenameMode};
 use rustix::io::Errno;
 
 use crate::caller::Caller;
@@ -50,7 +50,7 @@ impl Fs<'_> {
             let above = self.above(parent)?;
             return self.again(above).map(Some);
         }
-        match self.volume.lookup(parent, name(wanted)?) {
+        match self.files.lookup(parent, name(wanted)?) {
             Ok(attr) => Ok(Some(self.view.show(attr))),
             Err(Error::Posix(Posix::NotFound)) => Ok(None),
             Err(error) => Err(errno::of(&error)),
@@ -59,7 +59,7 @@ impl Fs<'_> {
 
     /// Takes a reference on an inode known by number. The root belongs to the session and needs none.
     fn again(&self, ino: u64) -> Result<Attr> {
-        let found = if self.view.is_root(ino) { self.volume.attr(ino) } else { self.volume.pin(ino) };
+        let found = if self.view.is_root(ino) { self.files.attr(ino) } else { self.files.pin(ino) };
         found.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
     }
 
@@ -68,7 +68,7 @@ impl Fs<'_> {
         if self.view.is_root(ino) {
             return Ok(ino);
         }
-        self.volume.parent(ino).map_err(|error| errno::of(&error))
+        self.files.parent(ino).map_err(|error| errno::of(&error))
     }
 
     /// Returns the references that lookups took.
@@ -76,7 +76,9 @@ impl Fs<'_> {
         let ino = self.view.ino(node);
         if !self.view.is_root(ino) {
             self.opens.forget(node);
-            self.volume.forget(ino, lookups);
+            if let Err(error) = self.files.forget(ino, lookups) {
+                tracing::debug!(ino, %error, "references were not returned; they end with the session");
+            }
         }
     }
 
@@ -120,7 +122,7 @@ impl Fs<'_> {
     ) -> Result<Created> {
         let made = if is_writer(flags) {
             let ownership = self.view.ownership(caller, how);
-            let made = self.volume.create(self.view.ino(parent), name(new)?, ownership);
+            let made = self.files.create(self.view.ino(parent), name(new)?, ownership);
             made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
         } else {
             self.make(parent, new, Make::File, how, caller)
@@ -136,31 +138,31 @@ impl Fs<'_> {
     pub fn tmpfile(&self, parent: u64, how: New, flags: i32, caller: Caller, asked: Asked) -> Result<Created> {
         let ownership = self.view.ownership(caller, how);
         let linkable = flags & libc::O_EXCL == 0;
-        let made = self.volume.create_nameless(self.view.ino(parent), ownership, linkable);
+        let made = self.files.create_nameless(self.view.ino(parent), ownership, linkable);
         let attr = made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))?;
         Ok(Created { opened: self.opens.open_new(attr.ino, flags, asked)?, attr })
     }
 
     fn make(&self, parent: u64, new: &OsStr, what: Make, how: New, caller: Caller) -> Result<Attr> {
         let ownership = self.view.ownership(caller, how);
-        let made = self.volume.make(self.view.ino(parent), name(new)?, what, ownership);
+        let made = self.files.make(self.view.ino(parent), name(new)?, what, ownership);
         made.map(|attr| self.view.show(attr)).map_err(|error| errno::of(&error))
     }
 
     /// Links a file under a further name, or gives a file without a name its first.
     pub fn link(&self, node: u64, parent: u64, new: &OsStr) -> Result<Option<Attr>> {
-        let linked = self.volume.link(self.view.ino(node), self.view.ino(parent), name(new)?);
+        let linked = self.files.link(self.view.ino(node), self.view.ino(parent), name(new)?);
         linked.map(|attr| Some(self.view.show(attr))).map_err(|error| errno::of(&error))
     }
 
     /// Removes a name that is not a directory.
     pub fn unlink(&self, parent: u64, old: &OsStr) -> Result<()> {
-        self.volume.unlink(self.view.ino(parent), name(old)?).map_err(|error| errno::of(&error))
+        self.files.unlink(self.view.ino(parent), name(old)?).map_err(|error| errno::of(&error))
     }
 
     /// Removes an empty directory.
     pub fn remove_dir(&self, parent: u64, old: &OsStr) -> Result<()> {
-        self.volume.remove_dir(self.view.ino(parent), name(old)?).map_err(|error| errno::of(&error))
+        self.files.remove_dir(self.view.ino(parent), name(old)?).map_err(|error| errno::of(&error))
     }
 
     /// Renames as renameat2(2) with `flags`.
@@ -182,11 +184,11 @@ impl Fs<'_> {
             to_name: name(to.1)?.to_owned(),
             mode,
         };
-        self.volume.rename(rename).map_err(|error| errno::of(&error))
+        self.files.rename(rename).map_err(|error| errno::of(&error))
     }
 
     /// The target of a symbolic link.
     pub fn read_link(&self, node: u64) -> Result<String> {
-        self.volume.read_link(self.view.ino(node)).map_err(|error| errno::of(&error))
+        self.files.read_link(self.view.ino(node)).map_err(|error| errno::of(&error))
     }
 }

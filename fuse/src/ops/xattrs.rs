@@ -1,7 +1,7 @@
 //! Extended attributes and POSIX ACLs.
 //!
 //! - The kernel checks permissions by the access ACL (POSIX_ACL), caches ACLs as long as attributes, and validates what
-//!   programs set. `objstore::volume` defines what the names mean.
+//!   programs set. `objstore` defines what the names mean.
 //! - SELinux labels FUSE mounts as a whole, never single files. A file without a label is therefore answered with
 //!   EOPNOTSUPP: `ls -l` and `cp -a` then do not ask for the next one, which would cost a request each.
 //! - A mount that shows its own owners, groups or modes shows ACLs accordingly: see [`crate::view::View::show_acl`].
@@ -9,7 +9,8 @@
 use std::ffi::OsStr;
 
 use bytes::Bytes;
-use objstore::volume::{Acl, SetAcl, WhichAcl, XattrMode};
+use objstore_base::acl::Acl;
+use objstore_files::{SetAcl, WhichAcl, XattrMode};
 use rustix::io::Errno;
 
 use crate::caller::Caller;
@@ -52,20 +53,20 @@ impl Fs<'_> {
         let (ino, name) = (self.view.ino(node), text(name)?);
         let value = match WhichAcl::of_attribute(name) {
             Some(which) => self.acl(ino, which)?,
-            None => self.volume.xattr(ino, name).map_err(|error| absent(name, errno::of(&error)))?,
+            None => self.files.xattr(ino, name).map_err(|error| absent(name, errno::of(&error)))?,
         };
         Fitted::fit(value, room)
     }
 
     fn acl(&self, ino: u64, which: WhichAcl) -> Result<Bytes> {
-        let acl = self.volume.acl(ino, which).map_err(|error| errno::of(&error))?;
+        let acl = self.files.acl(ino, which).map_err(|error| errno::of(&error))?;
         let shown = acl.map(|acl| self.view.show_acl(acl, which));
         shown.map(|acl| acl.bytes().into()).ok_or(Errno::NODATA)
     }
 
     /// All names, each ended by NUL. `trusted.` names are hidden from users who could not read them (xattr(7)).
     pub fn xattrs(&self, node: u64, room: u32, caller: Caller) -> Result<Fitted> {
-        let names = self.volume.xattrs(self.view.ino(node)).map_err(|error| errno::of(&error))?;
+        let names = self.files.xattrs(self.view.ino(node)).map_err(|error| errno::of(&error))?;
         let trusted = |name: &String| name.starts_with("trusted.");
         let hides = names.iter().any(trusted) && !caller.is_user(0);
         let shown = names.iter().filter(|name| !(hides && trusted(name)));
@@ -85,23 +86,23 @@ impl Fs<'_> {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => return Err(Errno::INVAL),
         };
-        self.volume.set_xattr(ino, name, value, mode).map_err(|error| errno::of(&error))
+        self.files.set_xattr(ino, name, value, mode).map_err(|error| errno::of(&error))
     }
 
     /// Sets an ACL. Entries of a kind that the mount does not show cannot be set, as owners cannot.
     fn set_acl(&self, ino: u64, which: WhichAcl, value: &[u8], kill_setgid: bool) -> Result<()> {
         let hidden = self.view.hidden();
         let set = match Acl::parse(value).map_err(|error| errno::of(&error))? {
-            None => self.volume.remove_acl(ino, which),
+            None => self.files.remove_acl(ino, which),
             Some(acl) if acl.names(hidden) => return Err(Errno::PERM),
-            Some(acl) => self.volume.set_acl(ino, which, acl, SetAcl { kill_setgid, hidden }),
+            Some(acl) => self.files.set_acl(ino, which, acl, SetAcl { kill_setgid, hidden }),
         };
         set.map_err(|error| errno::of(&error))
     }
 
     /// Removes an attribute.
     pub fn remove_xattr(&self, node: u64, name: &OsStr) -> Result<()> {
-        self.volume.remove_xattr(self.view.ino(node), text(name)?).map_err(|error| errno::of(&error))
+        self.files.remove_xattr(self.view.ino(node), text(name)?).map_err(|error| errno::of(&error))
     }
 }
 

@@ -25,7 +25,7 @@ mod table;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use objstore::volume::{Released, Unfit, Volume};
+use objstore_files::{FileSession, INODES_MAX, LocalFiles, Released, Unfit};
 use rustix::io::Errno;
 
 use crate::errno::{self, Result};
@@ -55,7 +55,7 @@ pub(crate) struct OpenOptions {
 /// The open files of a mount.
 pub(crate) struct Opens {
     table: Table,
-    volume: Volume,
+    session: FileSession,
     view: View,
     open_options: OpenOptions,
     /// Registers backing files; `None` if the kernel does not support passthrough.
@@ -72,25 +72,35 @@ impl Opens {
     pub fn resume(
         shared: Arc<SharedMemory>,
         backing: Option<Arc<dyn Backing>>,
-        volume: Volume,
+        session: FileSession,
         view: View,
         open_options: OpenOptions,
     ) -> Self {
         let (table, refused, small) = (Table::resume(shared), AtomicBool::new(false), SmallFiles::new());
-        let opens = Self { table, volume, view, open_options, backing, refused, small, last: AtomicU32::new(0) };
+        let opens = Self { table, session, view, open_options, backing, refused, small, last: AtomicU32::new(0) };
         opens.take_over();
         opens
     }
 
     /// Records in the store which files the kernel has open by passthrough.
     fn take_over(&self) {
-        if self.volume.inherited() {
-            self.volume.open_before(self.table.nodes().into_iter().map(|node| self.view.ino(node)));
+        if self.session.about().inherited {
+            let inos: Vec<_> = self.table.nodes().into_iter().map(|node| self.view.ino(node)).collect();
+            // The root is always known; so one call is made even if nothing is open.
+            let told = inos.chunks(INODES_MAX).chain(inos.is_empty().then_some(&inos[..]));
+            for part in told {
+                if let Err(error) = self.session.own().open_before(part) {
+                    tracing::error!(%error, "the store does not know which files a mount has open; they may show stale data");
+                }
+            }
         }
         for node in self.table.nodes() {
             let state = self.table.hold(node).state();
             let past = matches!(state.mode, Mode::Past(_)) || state.mapped;
-            if past && let Err(error) = self.volume.back_again(self.view.ino(node)) {
+            if past
+                && let Some(local) = self.session.local()
+                && let Err(error) = local.back_again(self.view.ino(node))
+            {
                 tracing::error!(node, %error, "cannot end the passthrough of a file; it may not show later writes");
             }
         }
@@ -100,9 +110,9 @@ impl Opens {
     fn file(&self, flags: i32) -> OpenFile {
         let writable = is_writer(flags);
         // If versioning cannot be read now, announcing the close does no harm.
-        let told = writable && self.volume.keeps_versions().unwrap_or(true);
+        let told = writable && self.session.own().keeps_versions().unwrap_or(true);
         let number = || self.last.fetch_add(1, Ordering::Relaxed) % OpenFile::NUMBER_MAX + 1;
-        OpenFile { writable, number: if told { number() } else { 0 }, life: self.volume.life() }
+        OpenFile { writable, number: if told { number() } else { 0 }, life: self.session.about().life }
     }
 
     /// Opens a file with the flags of open(2).
@@ -171,7 +181,8 @@ impl Opens {
         asked: Asked,
     ) -> Result<Opened> {
         let before = held.state();
-        let mapped = before.mapped && self.volume.is_passthrough(self.view.ino(node));
+        let mapped =
+            before.mapped && self.session.local().is_some_and(|local| local.is_passthrough(self.view.ino(node)));
         // A writable mapping still exists: readers and writers through other pages would not see its changes.
         let bound = before.mapped_writable && mapped;
         let known = before != State::default() || self.table.is_exact();
@@ -201,8 +212,8 @@ impl Opens {
         if least > 0 && self.small.contains(node) {
             return None;
         }
-        let ino = self.view.ino(node);
-        let backing = match self.volume.back(ino, least) {
+        let (local, ino) = (self.session.local()?, self.view.ino(node));
+        let backing = match local.back(ino, least) {
             Ok(Ok(backing)) => backing,
             Ok(Err(unfit)) => {
                 if unfit == Unfit::Small {
@@ -221,7 +232,7 @@ impl Opens {
             Some(Err(error)) => self.refuse(&error),
             None => {}
         }
-        self.volume.release_backing(ino);
+        local.release_backing(ino);
         None
     }
 
@@ -235,8 +246,14 @@ impl Opens {
     }
 
     fn unregister(&self, node: u64, id: BackingId) {
-        self.volume.release_backing(self.view.ino(node));
+        self.release_backing(node);
         self.close(id);
+    }
+
+    /// Records in the store that the kernel has closed all passthrough handles of a node.
+    fn release_backing(&self, node: u64) -> Released {
+        let release = |local: &dyn LocalFiles| local.release_backing(self.view.ino(node));
+        self.session.local().map_or(Released::Done, release)
     }
 
     fn close(&self, id: BackingId) {
@@ -248,8 +265,11 @@ impl Opens {
     /// Records that a node read by passthrough is about to be opened in a way that allows a writable mapping.
     fn expose(&self, node: u64, state: State, flags: i32) -> Result<State> {
         let maps = flags & libc::O_ACCMODE == libc::O_RDWR && matches!(state.mode, Mode::Past(_));
-        if maps && !state.mapped_writable {
-            self.volume.expose(self.view.ino(node)).map_err(|error| errno::of(&error))?;
+        if maps
+            && !state.mapped_writable
+            && let Some(local) = self.session.local()
+        {
+            local.expose(self.view.ino(node)).map_err(|error| errno::of(&error))?;
         }
         Ok(State { mapped_writable: state.mapped_writable || maps, ..state })
     }
@@ -273,7 +293,7 @@ impl Opens {
             held.change(asked, after);
             return;
         }
-        let mapped = self.volume.release_backing(self.view.ino(node)) == Released::Mapped;
+        let mapped = self.release_backing(node) == Released::Mapped;
         held.change(asked, State { mode: Mode::Cached, mapped, ..after });
         drop(held);
         self.close(id);

@@ -101,10 +101,10 @@ fn a_dead_servers_mount_is_stale() {
 #[test]
 fn bad_mounts_are_refused() {
     run(|test| {
-        let volume = || test.volume(VolumeOptions::default());
+        let files = || test.files(VolumeOptions::default());
         let path = test.folder("m");
         std::fs::write(test.folder("other").join("file"), "").unwrap();
-        let refused = |path: &std::path::Path, options| match fuse::mount(volume(), path, options) {
+        let refused = |path: &std::path::Path, options| match fuse::mount(files(), path, options) {
             Ok(_) => panic!("mounted at {}", path.display()),
             Err(error) => error.to_string(),
         };
@@ -188,7 +188,7 @@ fn a_folder_on_the_way_that_is_swapped_leads_no_mount_elsewhere() {
         std::thread::scope(|threads| {
             threads.spawn(|| swap_as_its_owner(&theirs, &elsewhere, &going));
             for _ in 0..300 {
-                if let Ok(mount) = fuse::mount(test.volume(VolumeOptions::default()), &dir, Options::default()) {
+                if let Ok(mount) = fuse::mount(test.files(VolumeOptions::default()), &dir, Options::default()) {
                     made += 1;
                     assert_eq!(
                         mountpoint_state(&victim),

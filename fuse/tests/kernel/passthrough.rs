@@ -265,7 +265,7 @@ fn snapshots_and_clones_keep_what_they_have_while_readers_see_the_writes() {
         assert!(read_all(&file) == model[..1_000] && get_of(test, &two, "f") == model);
         assert!(test.get("f").as_deref() == Some(&model[..1_000]));
         let volume = test.store().open_volume(&clone, VolumeOptions::default()).unwrap();
-        let cloned = fuse::mount(volume, &test.folder("c"), fuse::Options::default()).unwrap();
+        let cloned = fuse::mount(volume.into(), &test.folder("c"), fuse::Options::default()).unwrap();
         let in_clone = cloned.path().join("f");
         assert!(fs::read(&in_clone).unwrap() == before);
         writer(&in_clone).write_all_at(b"clone", 0).unwrap();

@@ -11,7 +11,9 @@ use fuse::{Mount, Options};
 use objstore::Store;
 use objstore::name::{BucketName, Key};
 use objstore::store::{self, CreateBucket, DeleteObject, PutObject, RootAttributes, Versioning};
-use objstore::volume::{Volume, VolumeOptions};
+use objstore::volume::VolumeOptions;
+use objstore_files::FileSession;
+use objstore_files_testing::Encoded;
 
 /// The time limit of a test: some start thousands of programs, on a machine that runs other tests as well.
 const LIMIT: Duration = Duration::from_secs(600);
@@ -22,11 +24,32 @@ pub struct TestStore {
     bucket: BucketName,
     folder: PathBuf,
     runtime: tokio::runtime::Runtime,
+    way: Way,
 }
 
-/// Runs `test` with a new test store, within the time limit, if this machine can mount.
-#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+/// How the mounts of a test reach the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// By calls of the same process.
+    Direct,
+    /// By calls that cross the codec of the wire, as on a node; without passthrough.
+    Encoded,
+}
+
+/// Runs `body` with a new test store, within the time limit, if this machine can mount.
 pub fn run(body: impl FnOnce(&TestStore) + Send + 'static) {
+    run_by(Way::Direct, body);
+}
+
+/// Runs `body` twice, each time with a new test store: the second time every call of a mount crosses the codec of the
+/// wire.
+pub fn run_both(body: impl Fn(&TestStore) + Clone + Send + 'static) {
+    run_by(Way::Direct, body.clone());
+    run_by(Way::Encoded, body);
+}
+
+#[expect(clippy::print_stdout, reason = "a skipped test says why")]
+fn run_by(way: Way, body: impl FnOnce(&TestStore) + Send + 'static) {
     if let Some(why) = unable() {
         println!("skipped: {why}");
         return;
@@ -37,7 +60,8 @@ pub fn run(body: impl FnOnce(&TestStore) + Send + 'static) {
     let path = folder.path().to_owned();
     let (done, finished) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let test = TestStore::new(&path);
+        let test = TestStore::new(&path, way);
+        println!("mounts reach the store: {way:?}");
         body(&test);
         test.store.close();
         let _ = done.send(());
@@ -66,7 +90,7 @@ fn detach_all(folder: &Path) {
 }
 
 impl TestStore {
-    fn new(folder: &Path) -> Self {
+    fn new(folder: &Path, way: Way) -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let store = objstore::open(store::Options::new(folder.join("data"))).unwrap();
         let bucket: BucketName = "bucket".parse().unwrap();
@@ -80,7 +104,7 @@ impl TestStore {
             root: RootAttributes { uid: 0, gid: 0, mode: 0o755 },
         };
         runtime.block_on(store.create_bucket(create)).unwrap();
-        Self { store, bucket, folder: folder.to_owned(), runtime }
+        Self { store, bucket, folder: folder.to_owned(), runtime, way }
     }
 
     /// The number of commits and syncs of the metadata that waited for the disk.
@@ -117,12 +141,16 @@ impl TestStore {
 
     /// Mounts the bucket with options.
     pub fn mount_with(&self, name: &str, volume: VolumeOptions, options: Options) -> Mount {
-        fuse::mount(self.volume(volume), &self.folder(name), options).unwrap()
+        fuse::mount(self.files(volume), &self.folder(name), options).unwrap()
     }
 
     /// A session for a mount.
-    pub fn volume(&self, options: VolumeOptions) -> Volume {
-        self.store.open_volume(&self.bucket, options).unwrap()
+    pub fn files(&self, options: VolumeOptions) -> FileSession {
+        let volume = self.store.open_volume(&self.bucket, options).unwrap();
+        match self.way {
+            Way::Direct => volume.into(),
+            Way::Encoded => FileSession::new(Encoded(volume)),
+        }
     }
 
     /// Stores an object as S3 does.

@@ -1,8 +1,9 @@
-//! Basic types of every layer of the store: errors, the clock, randomness, latencies and pending results.
+//! Basic types of every layer of the store: errors, the clock, randomness, latencies, pending results and POSIX ACLs.
 //!
 //! - It knows of no disk, record or bucket. A type needed by one layer only does not belong here.
 //! - [`clock`] alone asks the system for the time or for random bytes, so a test can control both.
 
+pub mod acl;
 pub mod clock;
 pub mod error;
 pub mod latency;

@@ -7,7 +7,6 @@
 
 pub mod access_list;
 pub mod account;
-pub mod acl;
 pub mod blob;
 pub mod bucket;
 pub mod creator;
@@ -31,6 +30,7 @@ use objstore_base::error::{Error, Result};
 use prost::Message;
 
 pub use flags::Touching;
+pub use objstore_base::acl;
 
 /// The version of the record format that this build writes; a store with another is refused.
 pub const FORMAT: u32 = 1;

@@ -12,8 +12,7 @@ use crate::error::{Error, Result};
 
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 1024;
-/// The longest name a mount can show, in bytes (NAME_MAX).
-pub const NAME_BYTES_MAX: usize = 255;
+pub use objstore_files::NAME_BYTES_MAX;
 
 /// A valid object key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

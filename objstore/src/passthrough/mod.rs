@@ -36,7 +36,6 @@ use crate::storage::Storage;
 
 pub(crate) use copies::{DetachedCopy, Prepared};
 pub(crate) use marks::mark_mapped_writable;
-pub use table::Released;
 pub(crate) use table::{Owner, Reference};
 pub(crate) use views::{View, is_content};
 

@@ -14,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
+use objstore_files::Released;
+
 use super::Passthrough;
 use super::duplicate::Duplicate;
 use crate::blob::BlobId;
@@ -56,15 +58,6 @@ impl PassthroughFile {
 struct MappingState {
     /// The blob's time of change at the last look.
     seen: Option<SystemTime>,
-}
-
-/// What remains of a passthrough file that a mount released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
-    /// Nothing of this mount's.
-    Done,
-    /// A mapping made through a closed handle.
-    Mapped,
 }
 
 /// The result of registering a file for passthrough.

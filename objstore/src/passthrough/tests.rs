@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use objstore_files::Released;
 use prost::Message;
 use tempfile::TempDir;
 

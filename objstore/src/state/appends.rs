@@ -17,20 +17,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use objstore_files::RequestId;
 use parking_lot::Mutex;
 
 use crate::disk::{Disk, File};
 use crate::error::Result;
 use crate::session_id::SessionId;
-
-/// A request of the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RequestId {
-    /// The request's number, unique in the session.
-    pub unique: u64,
-    /// Whether the kernel sends it again.
-    pub resent: bool,
-}
 
 /// The folder of the files, in the data folder.
 pub(crate) const FOLDER: &str = "sessions";

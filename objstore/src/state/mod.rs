@@ -18,7 +18,6 @@ mod recent;
 mod undelivered;
 mod writers;
 
-pub use appends::RequestId;
 pub(crate) use appends::{Appends, Before, sweep as sweep_appends};
 pub(crate) use cleanup::Cleanup;
 pub(crate) use dirty::{DirtyFile, DirtyFiles, Pending};

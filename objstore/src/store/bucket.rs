@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use objstore_files::ROOT_INO;
 use prost::Message;
 
 use super::types::{
@@ -21,7 +22,6 @@ use crate::record::decode;
 use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
 use crate::state::ExclusiveGuard;
-use crate::tree::ROOT_INO;
 use crate::tree::{Tx, protection};
 
 impl From<VersioningState> for Versioning {

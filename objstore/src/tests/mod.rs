@@ -43,6 +43,7 @@ mod reserved;
 mod said;
 mod scrub;
 mod segments;
+mod service;
 mod session_model;
 mod sessions;
 pub(crate) mod test_store;

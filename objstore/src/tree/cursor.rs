@@ -7,7 +7,8 @@
 
 use std::collections::VecDeque;
 
-use super::types::ROOT_INO;
+use objstore_files::ROOT_INO;
+
 use crate::error::Result;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 use crate::record::listed::{ListedDirent, ListingEntry};

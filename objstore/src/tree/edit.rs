@@ -231,7 +231,7 @@ impl Tx<'_> {
 
     /// Creates missing directories of `components` as implicit ones; returns the last one's inode.
     pub fn ensure_directories(&mut self, components: &[&str]) -> Result<u64> {
-        let mut at = super::types::ROOT_INO;
+        let mut at = objstore_files::ROOT_INO;
         for component in components {
             at = match self.tree().dirent(at, &dir_name(component))? {
                 Some(dirent) => dirent.ino,

@@ -6,11 +6,12 @@
 //!   longer path has the same cost whatever its content. Deletions leave the bound too high; if the bound alone would
 //!   refuse a rename, a bounded search decides.
 
+use objstore_files::ROOT_INO;
+
 use super::cursor::after;
 use super::dir_name;
 use super::read::Found;
 use super::tx::Tx;
-use super::types::ROOT_INO;
 use crate::error::{Posix, Result};
 use crate::name::KEY_BYTES_MAX;
 use crate::record::inode::{Dirent, Inode, InodeKind};

@@ -1,7 +1,8 @@
 //! The key of a name in a directory.
 
+use objstore_files::ROOT_INO;
+
 use super::read::Tree;
-use super::types::ROOT_INO;
 use crate::error::Result;
 use crate::name::{KEY_BYTES_MAX, Key};
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
+use objstore_files::ROOT_INO;
 use prost::Message;
 
-use super::types::ROOT_INO;
 use crate::branch::{Ancestry, Seen};
 use crate::error::{Error, Posix, Result};
 use crate::meta::Read;

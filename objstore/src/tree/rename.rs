@@ -11,7 +11,8 @@
 //!   version. Such a name does not move by itself, since the file would become a new version, also `null`, of the
 //!   remaining keys, whatever versions those have. Within a directory it does not move to a key that has versions.
 
-use super::types::{Ownership, Rename, RenameMode};
+use objstore_files::{Ownership, Rename, RenameMode};
+
 use crate::error::{Posix, Result};
 use crate::feed::Change;
 use crate::record::bucket::VersioningState;

@@ -2,56 +2,6 @@
 
 use crate::name::Hidden;
 
-/// The inode number of a volume's root directory.
-pub const ROOT_INO: u64 = 1;
-
-/// Owner and permission bits of a new inode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ownership {
-    /// Its owner.
-    pub uid: u32,
-    /// Its group; a setgid directory's group takes precedence.
-    pub gid: u32,
-    /// The requested permission bits.
-    pub mode: u32,
-    /// Permission bits to clear, unless the directory has a default ACL (umask(2), acl(5)).
-    pub umask: u32,
-}
-
-/// What a rename does if the new name exists (renameat2(2)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RenameMode {
-    /// Replaces it.
-    Replace,
-    /// Fails.
-    NoReplace,
-    /// Swaps the two.
-    Exchange,
-    /// Leaves a whiteout under the old name: a character device 0:0, which tells an overlay file system that the name
-    /// is deleted.
-    Whiteout {
-        /// Owner and mode of the whiteout.
-        owner: Ownership,
-        /// Whether an existing new name is replaced, or the rename refused.
-        replace: bool,
-    },
-}
-
-/// A rename.
-#[derive(Clone, Debug)]
-pub struct Rename {
-    /// The old directory.
-    pub from_parent: u64,
-    /// The old name.
-    pub from_name: String,
-    /// The new directory.
-    pub to_parent: u64,
-    /// The new name.
-    pub to_name: String,
-    /// What to do if the new name exists.
-    pub mode: RenameMode,
-}
-
 /// A request for a page of keys, in byte order.
 #[derive(Clone, Debug, Default)]
 pub struct List {

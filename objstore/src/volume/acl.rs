@@ -2,37 +2,9 @@
 
 use super::flags::Touching;
 use super::session::Volume;
-use super::types::{ACCESS_ACL, Acl, Change, DEFAULT_ACL, SetAcl};
+use super::types::{Acl, Change, SetAcl, WhichAcl};
 use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Inode, InodeKind};
-
-/// The kind of an inode's ACL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhichAcl {
-    /// The access ACL, which decides about access.
-    Access,
-    /// The default ACL, which new entries of the directory inherit.
-    Default,
-}
-
-impl WhichAcl {
-    /// The kind stored in an extended attribute of this name.
-    pub fn of_attribute(name: &str) -> Option<Self> {
-        match name {
-            ACCESS_ACL => Some(Self::Access),
-            DEFAULT_ACL => Some(Self::Default),
-            _ => None,
-        }
-    }
-
-    /// The name of the extended attribute.
-    pub fn attribute(self) -> &'static str {
-        match self {
-            Self::Access => ACCESS_ACL,
-            Self::Default => DEFAULT_ACL,
-        }
-    }
-}
 
 impl Volume {
     /// An ACL of an inode; `None` if there is none, or if it is equivalent to the mode.

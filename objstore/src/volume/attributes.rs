@@ -41,7 +41,7 @@ impl Volume {
                 tx.flush_final(ino)?;
             }
             let mut inode = tx.own(ino)?;
-            inode.refuse_fixed(set.touching())?;
+            inode.refuse_fixed(touching(&set))?;
             apply(&mut inode, &set, tx.now)?;
             tx.save(ino, &inode);
             tx.tell(super::Change::Attributes { ino });
@@ -93,13 +93,11 @@ impl Volume {
     }
 }
 
-impl SetAttr {
-    /// The kind of change, for the check of the file's flags.
-    fn touching(&self) -> Touching {
-        let times = self.atime.or(self.mtime).is_some() && !self.touches;
-        let owner = self.uid.or(self.gid).or(self.mode).is_some();
-        if times || owner || self.size.is_some() { Touching::Changes } else { Touching::Adds }
-    }
+/// The kind of change, for the check of the file's flags.
+fn touching(set: &SetAttr) -> Touching {
+    let times = set.atime.or(set.mtime).is_some() && !set.touches;
+    let owner = set.uid.or(set.gid).or(set.mode).is_some();
+    if times || owner || set.size.is_some() { Touching::Changes } else { Touching::Adds }
 }
 
 fn apply(inode: &mut Inode, set: &SetAttr, now: Timestamp) -> Result<()> {

@@ -13,12 +13,13 @@ use std::sync::Arc;
 use super::flags::Touching;
 use super::in_place::InPlaceBlob;
 use super::session::Volume;
+use super::types::{Released, Unfit};
 use crate::blob::BlobId;
 use crate::blob_records::blob_record;
 use crate::disk::File;
 use crate::error::{Error, Result};
 use crate::meta::Durability;
-use crate::passthrough::{Released, WholeBlob, mark_mapped_writable};
+use crate::passthrough::{WholeBlob, mark_mapped_writable};
 use crate::record::inode::{Content, Inode, InodeKind};
 use crate::tree::Tree;
 
@@ -32,15 +33,6 @@ impl Backing {
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.file.raw()
     }
-}
-
-/// Why a file is not opened by passthrough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfit {
-    /// It is smaller than requested, which can change only by a write.
-    Small,
-    /// A temporary reason.
-    Now,
 }
 
 impl Volume {

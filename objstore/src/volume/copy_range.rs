@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use super::flags::Touching;
 use super::session::Volume;
+use super::types::Spot;
 use super::write::wrote;
 use crate::blob::BlobId;
 use crate::content::{blob_record, bring_to_disk};
@@ -31,15 +32,6 @@ const PIECE_BYTES: u64 = 1 << 20;
 const STEP_BYTES: u64 = 16 << 20;
 /// Ranges smaller than this are copied through memory.
 const STEP_BYTES_MIN: u64 = 64 << 10;
-
-/// A position in a file.
-#[derive(Clone, Copy, Debug)]
-pub struct Spot {
-    /// The file.
-    pub ino: u64,
-    /// The byte offset.
-    pub offset: u64,
-}
 
 impl Volume {
     /// Copies up to `len` bytes and returns how many: fewer at the end of the source, and beyond a limit of this
@@ -224,6 +216,7 @@ fn refer(tx: &mut Tx<'_>, from: u64, to: u64, size: u64) -> Result<bool> {
     tx.drop_content(to, &target, true)?;
     target.content = tx.take_shared(to, &shared)?;
     tx.resize(&mut target, size);
+    target.take(source.taken());
     wrote(tx, to, target, false)?;
     Ok(true)
 }

@@ -17,23 +17,21 @@ use crate::error::{Posix, Result};
 use crate::record::inode::{Inode, flag};
 pub(super) use crate::tree::Touching;
 
-impl Flags {
-    fn of(inode: &Inode) -> Self {
-        let has = |bit| inode.flags & bit != 0;
-        Self { immutable: has(flag::IMMUTABLE), append_only: has(flag::APPEND_ONLY), no_dump: has(flag::NO_DUMP) }
-    }
+fn flags_of(inode: &Inode) -> Flags {
+    let has = |bit| inode.flags & bit != 0;
+    Flags { immutable: has(flag::IMMUTABLE), append_only: has(flag::APPEND_ONLY), no_dump: has(flag::NO_DUMP) }
+}
 
-    fn bits(self) -> u32 {
-        let bits =
-            [(self.immutable, flag::IMMUTABLE), (self.append_only, flag::APPEND_ONLY), (self.no_dump, flag::NO_DUMP)];
-        bits.iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
-    }
+fn bits_of(flags: Flags) -> u32 {
+    let bits =
+        [(flags.immutable, flag::IMMUTABLE), (flags.append_only, flag::APPEND_ONLY), (flags.no_dump, flag::NO_DUMP)];
+    bits.iter().filter(|(set, _)| *set).fold(0, |bits, (_, bit)| bits | bit)
 }
 
 impl Volume {
     /// The flags of an inode.
     pub fn flags(&self, ino: u64) -> Result<Flags> {
-        self.reading(|tree| Ok(Flags::of(&tree.dirty_inode(ino)?.1)))
+        self.reading(|tree| Ok(flags_of(&tree.dirty_inode(ino)?.1)))
     }
 
     /// Sets all flags of an inode.
@@ -57,10 +55,10 @@ impl Volume {
             tx.flush_final(ino)?;
             let mut inode = tx.own(ino)?;
             // An immutable file keeps its other flags, too, until it is no longer immutable.
-            if inode.is_immutable() && flags.immutable && flags != Flags::of(&inode) {
+            if inode.is_immutable() && flags.immutable && flags != flags_of(&inode) {
                 return Err(Posix::NotPermitted.into());
             }
-            inode.flags = flags.bits();
+            inode.flags = bits_of(flags);
             inode.ctime = tx.now.0;
             tx.save(ino, &inode);
             tx.tell(Change::Attributes { ino });

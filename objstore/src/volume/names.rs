@@ -1,16 +1,13 @@
-//! Directory operations: lookup, create, link, remove, rename, list.
+//! Directory operations: lookup, create, link, remove, rename.
 
-use super::session::{Volume, attr};
-use super::types::{Attr, DirEntry, Kind, Make, Ownership, Rename};
+use objstore_files::TARGET_BYTES_MAX;
+
+use super::session::{Volume, attr, inode_kind};
+use super::types::{Attr, Make, Ownership, Rename};
 use crate::error::{Error, Posix, Result};
 use crate::name::{NAME_BYTES_MAX, mountable};
 use crate::record::inode::{Content, Inode, InodeKind};
-use crate::tree::{Tx, shown_name};
-
-/// Entries read at a time.
-const CHUNK: usize = 1024;
-/// The longest target of a symbolic link (PATH_MAX without its NUL).
-const TARGET_BYTES_MAX: usize = 4095;
+use crate::tree::Tx;
 
 impl Volume {
     /// Looks up a name and takes a reference on its inode: it stays readable, though unlinked or replaced, until
@@ -137,36 +134,6 @@ impl Volume {
         Ok(())
     }
 
-    /// All names of a directory at one moment, in key order, without `.` and `..` and without hidden keys. Where a file
-    /// and a directory share a name, the directory is shown.
-    pub fn read_dir(&self, ino: u64) -> Result<Vec<DirEntry>> {
-        self.reading(|tree| {
-            tree.directory(ino)?;
-            let mut shown = Vec::new();
-            let mut hides = std::collections::HashSet::new();
-            let mut from = String::new();
-            loop {
-                let entries = tree.entries(ino, &from, CHUNK)?;
-                let more = entries.len() == CHUNK;
-                for (sort_name, dirent) in entries {
-                    let name = shown_name(&sort_name);
-                    if sort_name.ends_with('/') {
-                        hides.insert(name.to_owned());
-                    }
-                    if mountable(name) {
-                        shown.push(DirEntry { name: name.to_owned(), ino: dirent.ino, kind: dirent.kind().into() });
-                    }
-                    from = format!("{sort_name}\u{1}");
-                }
-                if !more {
-                    break;
-                }
-            }
-            shown.retain(|entry| entry.kind == Kind::Directory || !hides.contains(&entry.name));
-            Ok(shown)
-        })
-    }
-
     /// The target of a symbolic link.
     pub fn read_link(&self, ino: u64) -> Result<String> {
         let (_, inode) = self.reading(|tree| tree.dirty_inode(ino))?;
@@ -183,7 +150,7 @@ pub(super) fn new_inode(what: Make, who: Ownership, now: crate::clock::Timestamp
         Make::File => InodeKind::File,
         Make::Directory => InodeKind::Directory,
         Make::Symlink(_) => InodeKind::Symlink,
-        Make::Special(kind, _) => (*kind).into(),
+        Make::Special(kind, _) => inode_kind(*kind),
     };
     let mut inode = Inode::new(kind, now);
     (inode.uid, inode.gid, inode.mode) = (who.uid, who.gid, who.mode & 0o7777);

@@ -321,31 +321,29 @@ impl Drop for Session {
     }
 }
 
-impl From<InodeKind> for Kind {
-    fn from(kind: InodeKind) -> Self {
-        match kind {
-            InodeKind::File | InodeKind::None => Self::File,
-            InodeKind::Directory => Self::Directory,
-            InodeKind::Symlink => Self::Symlink,
-            InodeKind::Fifo => Self::Fifo,
-            InodeKind::Socket => Self::Socket,
-            InodeKind::CharDevice => Self::CharDevice,
-            InodeKind::BlockDevice => Self::BlockDevice,
-        }
+/// The kind of an inode as a mount shows it.
+pub(super) fn shown_kind(kind: InodeKind) -> Kind {
+    match kind {
+        InodeKind::File | InodeKind::None => Kind::File,
+        InodeKind::Directory => Kind::Directory,
+        InodeKind::Symlink => Kind::Symlink,
+        InodeKind::Fifo => Kind::Fifo,
+        InodeKind::Socket => Kind::Socket,
+        InodeKind::CharDevice => Kind::CharDevice,
+        InodeKind::BlockDevice => Kind::BlockDevice,
     }
 }
 
-impl From<Kind> for InodeKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::File => Self::File,
-            Kind::Directory => Self::Directory,
-            Kind::Symlink => Self::Symlink,
-            Kind::Fifo => Self::Fifo,
-            Kind::Socket => Self::Socket,
-            Kind::CharDevice => Self::CharDevice,
-            Kind::BlockDevice => Self::BlockDevice,
-        }
+/// The kind in an inode's record.
+pub(super) fn inode_kind(kind: Kind) -> InodeKind {
+    match kind {
+        Kind::File => InodeKind::File,
+        Kind::Directory => InodeKind::Directory,
+        Kind::Symlink => InodeKind::Symlink,
+        Kind::Fifo => InodeKind::Fifo,
+        Kind::Socket => InodeKind::Socket,
+        Kind::CharDevice => InodeKind::CharDevice,
+        Kind::BlockDevice => InodeKind::BlockDevice,
     }
 }
 
@@ -364,7 +362,7 @@ pub(super) fn attr(ino: u64, inode: &Inode) -> Attr {
     use crate::clock::Timestamp;
     Attr {
         ino,
-        kind: inode.kind().into(),
+        kind: shown_kind(inode.kind()),
         mode: inode.mode,
         uid: inode.uid,
         gid: inode.gid,

@@ -6,16 +6,15 @@
 //! - `user.s3.` shows the S3 attributes of the object, which are not stored twice (see `object_attributes`).
 
 use bytes::Bytes;
+use objstore_files::XATTR_BYTES_MAX;
 
-use super::acl::WhichAcl;
 use super::flags::Touching;
 use super::object_attributes::{self, ObjectAttribute};
 use super::session::Volume;
-use super::types::{Acl, SetAcl, XattrMode};
+use super::types::{Acl, SetAcl, WhichAcl, XattrMode};
 use crate::error::{Posix, Result};
 
-/// The largest value (XATTR_SIZE_MAX), and the most bytes of all names and values together.
-const BYTES_MAX: usize = 64 << 10;
+/// The most bytes of all names and values together.
 const TOTAL_BYTES_MAX: usize = 512 << 10;
 /// Namespaces stored unchanged.
 const KEPT: [&str; 3] = ["user.", "trusted.", "security."];
@@ -85,7 +84,7 @@ impl Volume {
     }
 
     fn keep_xattr(&self, ino: u64, name: &str, value: &[u8], mode: XattrMode) -> Result<()> {
-        if value.len() > BYTES_MAX {
+        if value.len() > XATTR_BYTES_MAX {
             return Err(Posix::NoSpace.into());
         }
         let (name, value) = (name.to_owned(), value.to_vec());

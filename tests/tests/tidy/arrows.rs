@@ -4,6 +4,7 @@
 //! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach
 //!   them through `objstore` alone.
 //! - `s3-policy` evaluates bucket policies and knows neither the store nor the S3 protocol: `s3-policy → s3`.
+//! - `objstore-files` is the seam between a mount and a store: `fuse` knows it and not the store, which only its tests use.
 
 use super::tree::{File, Finding, has_word};
 
@@ -17,6 +18,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("objstore-kv", &["objstore-base", "objstore-disk", "objstore-testing"]),
     ("objstore-blob", &["objstore-base", "objstore-disk", "objstore-testing"]),
     ("objstore-record", &["objstore-base", "objstore-blob"]),
+    ("objstore-files", &["objstore-base"]),
+    ("objstore-files-testing", &["objstore-base", "objstore-files", "node-codec"]),
+    ("node-codec", &["objstore-base", "objstore-files", "corpora"]),
     (
         "objstore",
         &[
@@ -25,6 +29,8 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-kv",
             "objstore-blob",
             "objstore-record",
+            "objstore-files",
+            "objstore-files-testing",
             "objstore-testing",
             "corpora",
         ],
@@ -36,13 +42,28 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("csi", &["proto", "rpc", "objstore", "corpora"]),
     ("fuse-wire", &["corpora"]),
     ("fuse-holder", &["corpora"]),
-    ("fuse", &["fuse-wire", "fuse-holder", "objstore", "corpora"]),
+    (
+        "fuse",
+        &[
+            "fuse-wire",
+            "fuse-holder",
+            "objstore-base",
+            "objstore-disk",
+            "objstore-files",
+            "objstore-files-testing",
+            "objstore",
+            "corpora",
+        ],
+    ),
     ("amphora", &["proto", "rpc", "objstore", "s3", "cosi", "csi", "fuse"]),
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];
 
-/// Our crates for tests: they may be in `[dev-dependencies]` only.
-const FOR_TESTS: [&str; 2] = ["corpora", "objstore-testing"];
+/// Our crates that hold what tests share: entries of `[dev-dependencies]` alone.
+const FOR_TESTS: [&str; 3] = ["corpora", "objstore-testing", "objstore-files-testing"];
+
+/// Crates that only the tests of another may use.
+const FOR_TESTS_OF: [(&str, &str); 1] = [("fuse", "objstore")];
 
 /// Crates and modules that stand for a protocol or an engine, each with the folders that may name them.
 const FOREIGN: [(&str, &[&str]); 4] = [
@@ -65,7 +86,8 @@ pub fn crate_arrows(file: &File) -> Vec<Finding> {
             findings
                 .push(file.finding(line, format!("{name} must not depend on {dependency}: move the code or the type")));
         }
-        if FOR_TESTS.contains(&dependency) && product.contains(&line) {
+        let for_tests = FOR_TESTS.contains(&dependency) || FOR_TESTS_OF.contains(&(name, dependency));
+        if for_tests && product.contains(&line) {
             findings.push(file.finding(line, format!("{dependency} is for tests: move it to [dev-dependencies]")));
         }
         if !entry.contains("workspace = true") {
@@ -163,9 +185,11 @@ fn an_arrow_back_to_the_store_is_found() {
     };
     let arrows = "[dependencies]\nobjstore-base.workspace = true\nobjstore.workspace = true\n";
     assert_eq!(lines("objstore-disk", arrows), [5]);
-    assert_eq!(lines("fuse", arrows), [4], "the layers of the store are its own");
+    assert_eq!(lines("csi", arrows), [4], "the layers of the store are its own");
     let tests = "[dependencies]\nobjstore-testing.workspace = true\n[dev-dependencies]\ncorpora.workspace = true\n";
     assert_eq!(lines("objstore", tests), [4]);
+    let store = "[dependencies]\nobjstore.workspace = true\n[dev-dependencies]\nobjstore.workspace = true\n";
+    assert_eq!(lines("fuse", store), [4], "a mount knows the seam, and its tests the store");
 }
 
 #[test]

@@ -4,8 +4,8 @@
 //!   (`FUSE_UNIQUE_RESEND`). Only the store can tell whether it was executed. An idempotent call needs no care. The
 //!   others run as [`Volume::once`], and leave a record of their effect in the transaction that made it ([`records`]);
 //!   an append records its offset (`state/appends.rs`).
-//! - The request is part of the handle: [`serve`] makes one that acts for it ([`Volume::for_call`]), and [`Volume::once`]
-//!   reads it there. Through other handles, and for sessions that end with the process, nothing is recorded or looked up.
+//! - The request is part of the handle: the seam to a mount (`service`) makes one that acts for it ([`Volume::for_call`]), and
+//!   [`Volume::once`] reads it there. Through other handles, and for sessions that end with the process, nothing is recorded or looked up.
 //! - A failed request left no record, since it changed nothing: sent again, it is executed again.
 //!
 //! A crash before the commit leaves nothing, and the request is executed as new. After it, the record answers. Once
@@ -21,8 +21,8 @@ use super::session::{Session, Volume};
 use crate::error::Result;
 use crate::meta::Durability;
 use crate::state::Before;
-pub use crate::state::RequestId;
 use crate::tree::Tx;
+pub use objstore_files::RequestId;
 
 /// A replay record was written for a request: to be handed back once the request is answered. If it is dropped before,
 /// the record stays until the session ends.
@@ -33,6 +33,11 @@ pub struct Recorded {
 }
 
 impl Recorded {
+    /// What was recorded for a request of a session.
+    pub(super) fn of(volume: &Volume, request: RequestId) -> Self {
+        Self { session: volume.0.clone(), unique: request.unique }
+    }
+
     /// The kernel has the reply, or no longer wants it.
     pub fn answered(self) {
         self.session.answered.add(self.unique);
@@ -70,8 +75,9 @@ impl Call {
     }
 }
 
-/// Serves a request: runs `call` with a handle of `volume` that acts for the request. Also returns a handle if something
+/// Serves a request, as the seam to a mount does: runs `call` with a handle of `volume` that acts for the request. Also returns a handle if something
 /// was recorded for it.
+#[cfg(test)]
 pub fn serve<T>(volume: &Volume, request: RequestId, call: impl FnOnce(&Volume) -> T) -> (T, Option<Recorded>) {
     let context = Call::new(request);
     let value = call(&volume.for_call(&context));

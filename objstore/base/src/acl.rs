@@ -5,7 +5,7 @@
 //! - Layout, little-endian: the version 2 (4 bytes), then for each entry its tag (2), permissions (2) and id (4); the
 //!   id is all ones where the tag needs none. It is the kernel's own layout and stored unchanged.
 
-use objstore_base::error::{Posix, Result};
+use crate::error::{Posix, Result};
 
 /// The extended attribute with the ACL that decides about access.
 pub const ACCESS: &str = "system.posix_acl_access";

@@ -1,0 +1,46 @@
+//! Batches of changes, in parts.
+
+use objstore_base::error::Result;
+use objstore_files::Change;
+use prost::Message;
+
+use crate::bounds::{CHANGES_PAGE_MAX, REPLY_BYTES_MAX, list, name, refused};
+use crate::message;
+
+const ENTRY: u32 = 1;
+const CONTENT: u32 = 2;
+const ATTRIBUTES: u32 = 3;
+const PROBE: u32 = 4;
+
+/// A part of a batch as bytes: at most [`CHANGES_PAGE_MAX`] changes, or its receiver refuses it.
+pub fn encode_changes(changes: &[Change]) -> Vec<u8> {
+    let changes = changes.iter().map(|change| match change {
+        Change::Entry { parent, name } => message::Change { kind: ENTRY, ino: *parent, name: name.clone() },
+        Change::Content { ino } => message::Change { kind: CONTENT, ino: *ino, name: String::new() },
+        Change::Attributes { ino } => message::Change { kind: ATTRIBUTES, ino: *ino, name: String::new() },
+        Change::Probe { ino } => message::Change { kind: PROBE, ino: *ino, name: String::new() },
+    });
+    message::Changes { changes: changes.collect() }.encode_to_vec()
+}
+
+/// The changes that bytes describe.
+///
+/// # Errors
+/// [`Error::Invalid`](objstore_base::error::Error::Invalid) if they describe none, or too many.
+pub fn decode_changes(bytes: &[u8]) -> Result<Vec<Change>> {
+    if bytes.len() > REPLY_BYTES_MAX {
+        return Err(refused("changes", &bytes.len(), format!("they have at most {REPLY_BYTES_MAX} bytes")));
+    }
+    let changes = message::Changes::decode(bytes).map_err(|error| refused("changes", "", error.to_string()))?;
+    list("changes", changes.changes, CHANGES_PAGE_MAX)?.into_iter().map(change).collect()
+}
+
+fn change(message::Change { kind, ino, name: named }: message::Change) -> Result<Change> {
+    Ok(match kind {
+        ENTRY => Change::Entry { parent: ino, name: name(named)? },
+        CONTENT => Change::Content { ino },
+        ATTRIBUTES => Change::Attributes { ino },
+        PROBE => Change::Probe { ino },
+        other => return Err(refused("kind of a change", &other, "its number is from 1 to 4")),
+    })
+}

@@ -1,0 +1,68 @@
+//! The body of a fuzz target (`fuzz/`): heads of calls and replies, errors, changes and sessions, as arbitrary bytes.
+//!
+//! What decodes must encode to bytes that decode to the same value.
+
+use bytes::Bytes;
+
+use crate::{
+    decode_about, decode_call, decode_changes, decode_failure, decode_reply, encode_about, encode_call, encode_changes,
+    encode_failure, encode_reply, within_one_reply,
+};
+
+/// The first byte selects what the rest is read as.
+pub fn operation(bytes: &[u8]) {
+    let Some((kind, bytes)) = bytes.split_first() else { return };
+    match kind % 5 {
+        0 => call(bytes),
+        1 => reply(bytes),
+        2 => failure(bytes),
+        3 => changes(bytes),
+        _ => about(bytes),
+    }
+}
+
+fn call(bytes: &[u8]) {
+    if let Ok((context, op)) = decode_call(bytes) {
+        let again = decode_call(&encode_call(&context, &op)).ok();
+        assert_eq!(again, Some((context, op.clone())), "it is read as it was written");
+        let _ = (op.class(), op.name(), within_one_reply(op));
+    }
+}
+
+fn reply(bytes: &[u8]) {
+    let data = Bytes::copy_from_slice(&bytes[..bytes.len().min(16)]);
+    if let Ok(answer) = decode_reply(bytes, data) {
+        let (head, data) = encode_reply(&answer);
+        let again = decode_reply(&head, data).expect("it was read before");
+        assert_eq!(format!("{again:?}"), format!("{answer:?}"), "it is read as it was written");
+    }
+}
+
+fn failure(bytes: &[u8]) {
+    if let Ok(error) = decode_failure(bytes) {
+        let again = decode_failure(&encode_failure(&error)).expect("it was read before");
+        assert_eq!(format!("{again:?}"), format!("{error:?}"), "it is read as it was written");
+    }
+}
+
+fn changes(bytes: &[u8]) {
+    if let Ok(changes) = decode_changes(bytes) {
+        assert_eq!(decode_changes(&encode_changes(&changes)).ok(), Some(changes), "it is read as it was written");
+    }
+}
+
+fn about(bytes: &[u8]) {
+    if let Ok(about) = decode_about(bytes) {
+        assert_eq!(decode_about(&encode_about(&about)).ok(), Some(about), "it is read as it was written");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_corpus_breaks_no_promise() {
+        corpora::run("operation", operation);
+    }
+}

@@ -1,0 +1,32 @@
+//! Calls of a mount and their replies as bytes: the heads of the wire between a node and a store.
+//!
+//! - A head is a prost message, so fields can be added: an older peer skips them. A number of an operation, reply or error
+//!   is never reused; one that a peer does not know is refused by name. The bytes that are written or read are not in the
+//!   head: a frame carries them behind it as they are.
+//! - Bytes are hostile until decoded: every length is bounded, and what is decoded keeps the rules of its type
+//!   ([`objstore_files`]).
+//! - A head's size is checked before it is decoded ([`CALL_BYTES_MAX`], [`REPLY_BYTES_MAX`]): a decoded value takes at most
+//!   some thirty times the memory of its head.
+
+mod about;
+mod arguments;
+mod bounds;
+mod call;
+mod changes;
+mod failure;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzed;
+mod message;
+mod reply;
+#[cfg(test)]
+mod tests;
+mod values;
+mod word;
+
+pub use about::{decode_about, encode_about};
+pub use bounds::{CALL_BYTES_MAX, CHANGES_PAGE_MAX, NAMES_PAGE_MAX, REPLY_BYTES_MAX, within_one_reply};
+pub use call::{decode_call, encode_call};
+pub use changes::{decode_changes, encode_changes};
+pub use failure::{decode_failure, encode_failure};
+pub use reply::{decode_reply, encode_reply};

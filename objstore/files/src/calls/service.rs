@@ -1,0 +1,64 @@
+//! The service of files: what a mount asks of a store.
+
+use objstore_base::error::Result;
+
+use super::op::Op;
+use super::reply::Answer;
+use crate::changes::Changes;
+use crate::context::{Context, RequestId, SessionId};
+use crate::local::LocalFiles;
+
+/// What stays the same while a session is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// The number that calls name the session by.
+    pub number: u64,
+    /// The session's id, if it is persistent: if it outlives the process that serves it.
+    pub id: Option<SessionId>,
+    /// Whether another process served the session before.
+    pub inherited: bool,
+    /// The run of the store, which distinguishes files opened in this run from those opened in earlier ones.
+    pub life: u32,
+    /// The root directory's inode.
+    pub root: u64,
+    /// The id of the bucket or snapshot. A later one of the same name has another.
+    pub bucket_id: u64,
+    /// Whether changes are refused.
+    pub read_only: bool,
+}
+
+/// The files of a bucket or snapshot, as one session of a mount uses them. How a session is opened is the business of
+/// who implements it.
+///
+/// All methods may wait for the store, so call them from plain threads. Dropping a service ends its session, unless that
+/// is persistent: then it is left for the next process to take over, with everything the kernel holds.
+pub trait FileService: Send + Sync {
+    /// The session.
+    fn about(&self) -> About;
+
+    /// Executes one operation. `data` has the bytes that a write or append writes, and is empty for any other.
+    ///
+    /// # Errors
+    /// Those of the operation. Nothing was changed then, except with
+    /// [`Indeterminate`](objstore_base::error::Error::Indeterminate).
+    fn call(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer>;
+
+    /// The kernel has the reply to a request with a recorded outcome, or no longer wants it: the record may be removed.
+    /// Without this call it stays until the session ends.
+    fn answered(&self, request: RequestId);
+
+    /// The changes by others; called once. After a takeover they begin with those that the kernel was not notified of,
+    /// and with questions about unlinked inodes that it may hold.
+    fn changes(&self) -> Box<dyn Changes>;
+
+    /// Ends the changes: [`Changes::next`] returns `None`.
+    fn close_changes(&self);
+
+    /// Ends the session because the kernel mount is gone. A persistent session ends only in this way.
+    fn end(&self);
+
+    /// The files as this machine has them; `None` if they lie elsewhere.
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        None
+    }
+}

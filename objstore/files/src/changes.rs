@@ -1,0 +1,47 @@
+//! The changes that others make to the files of a session: what the session's caches have to drop.
+
+/// A change by another client, whose old state a mount may have cached.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// The name in the directory now leads to another inode, or to none.
+    Entry {
+        /// The directory.
+        parent: u64,
+        /// The name.
+        name: String,
+    },
+    /// The inode's content and attributes changed.
+    Content {
+        /// The inode.
+        ino: u64,
+    },
+    /// The inode's attributes changed.
+    Attributes {
+        /// The inode.
+        ino: u64,
+    },
+    /// A question rather than a change: whether the kernel still holds the inode, which has no name any more.
+    /// [`Files::probe_result`](crate::Files::probe_result) has to follow.
+    Probe {
+        /// The inode.
+        ino: u64,
+    },
+}
+
+/// The changes by others (S3, other mounts), in commit order. Take a batch, drop the caches, then acknowledge: an S3
+/// write is answered only after that.
+pub trait Changes: Send {
+    /// Waits for changes; `None` once the stream is closed and all earlier changes were taken. A batch has at most
+    /// [`CHANGES_MAX`] changes.
+    fn next(&mut self) -> Option<Vec<Change>>;
+
+    /// Acknowledges all batches taken so far.
+    fn acknowledge(&mut self);
+
+    /// Whether the stream ended because changes were lost: the session's caches may be wrong, and have to be dropped as a
+    /// whole.
+    fn is_lost(&self) -> bool;
+}
+
+/// The most changes in one batch: a session that leaves more unread is lost.
+pub const CHANGES_MAX: usize = 256 << 10;

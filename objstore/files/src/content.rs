@@ -1,0 +1,28 @@
+//! Ranges of files.
+
+/// The most bytes that one call reads or writes: the largest request of the kernel.
+pub const DATA_BYTES_MAX: usize = 1 << 20;
+
+/// A position in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spot {
+    /// The file.
+    pub ino: u64,
+    /// The byte offset.
+    pub offset: u64,
+}
+
+/// How to allocate (fallocate(2)).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allocate {
+    /// Reserve; grow the file if the range passes its end.
+    Extend,
+    /// Reserve; never change the size (FALLOC_FL_KEEP_SIZE).
+    KeepSize,
+    /// Make the range read as zeros, the size unchanged (FALLOC_FL_PUNCH_HOLE).
+    PunchHole,
+    /// Make the range read as zeros and grow the file if it passes its end (FALLOC_FL_ZERO_RANGE).
+    ZeroRange,
+    /// Make the range read as zeros, the size unchanged (FALLOC_FL_ZERO_RANGE with FALLOC_FL_KEEP_SIZE).
+    ZeroRangeKeepSize,
+}

@@ -1,0 +1,34 @@
+//! The seam between a mount and the store that its files lie in.
+//!
+//! - [`FileService`] is the whole of what a mount asks of a store: [`FileService::call`] executes one [`Op`] for a
+//!   [`Context`], and [`FileService::changes`] returns what others change. The store implements it for a session on one
+//!   of its buckets; a client of a store on another machine can implement it too.
+//! - An [`Op`] and a [`Reply`] are plain values: they refer to nothing of a store and can be written to a wire. The bytes
+//!   of a file lie beside them and are not copied: a write's are lent, a read's are handed over.
+//! - [`Op::class`] says what a repetition of a call does, so that a wire knows what it has to do exactly once.
+//! - [`Files`] has a method for each operation. It acts for one request of the kernel, and remembers whether the store
+//!   recorded an outcome for it.
+//! - [`LocalFiles`] is what only a store on this machine can offer: descriptors of its files.
+
+mod attributes;
+mod calls;
+mod changes;
+mod content;
+mod context;
+mod local;
+mod names;
+mod xattrs;
+
+pub use attributes::{Attr, Flags, Kind, SetAttr, Space};
+pub use calls::{
+    About, Answer, AttributeOp, Class, ContentOp, FileService, FileSession, Files, NameOp, Op, OpenOp, Reply,
+};
+pub use changes::{CHANGES_MAX, Change, Changes};
+pub use content::{Allocate, DATA_BYTES_MAX, Spot};
+pub use context::{Caller, Context, RequestId, SessionId};
+pub use local::{Backing, LocalFiles, Released, Unfit};
+pub use names::{
+    DirEntry, Entries, INODES_MAX, LOOKUPS_MAX, Make, NAME_BYTES_MAX, NAMES_MAX, Names, Ownership, ROOT_INO, Rename,
+    RenameMode, TARGET_BYTES_MAX,
+};
+pub use xattrs::{SetAcl, WhichAcl, XATTR_BYTES_MAX, XATTR_NAME_BYTES_MAX, XattrMode};
