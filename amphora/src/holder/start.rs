@@ -60,7 +60,8 @@ pub fn require(socket: &SocketPath, missing: Missing) -> Result<Holder, Error> {
     }
 }
 
-/// The next holder at a socket that an ended one left, if others start it soon: it would not start beside one of ours.
+/// The next holder at a socket that an ended one left, if others start it soon. It could not start beside one that this
+/// process started.
 fn find_restarted(socket: &SocketPath) -> Result<Option<Holder>, Error> {
     for _ in 0..RESTART_PAUSES {
         if !socket.path().exists() {

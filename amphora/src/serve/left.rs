@@ -27,8 +27,8 @@ pub(super) fn wait_for_children() {
 
 /// The children of this process; empty if the kernel does not report them (CONFIG_PROC_CHILDREN).
 fn children() -> Vec<Pid> {
-    // After exec(2) there is a single thread, which has inherited the children of all threads. It is not looked up by its
-    // number, which is another one in a /proc of an outer PID namespace.
+    // After exec(2) there is a single thread, which has inherited the children of all threads. It is not looked up by
+    // its number, which is another one in a /proc of an outer PID namespace.
     let numbers = std::fs::read_to_string("/proc/thread-self/children").unwrap_or_default();
     numbers.split_whitespace().filter_map(|number| Pid::from_raw(number.parse().ok()?)).collect()
 }

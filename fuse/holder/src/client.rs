@@ -1,7 +1,7 @@
 //! A server's client for the fd holder.
 //!
-//! - It connects only to processes of root or of its own user. The kernel says whose process it is (`peer`) before anything is
-//!   sent, because the holder receives the devices of mounts.
+//! - It connects only to processes of root or of its own user. The kernel says whose process it is (`peer`) before
+//!   anything is sent, because the holder receives the devices of mounts.
 //! - It sends one request at a time. If an answer takes longer than [`ANSWER_MAX`], the connection is not used again.
 
 use std::io;

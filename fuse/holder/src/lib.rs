@@ -5,7 +5,8 @@
 //!   It never reads or writes the devices, knows nothing of FUSE or of the store, and opens no files.
 //! - `client` is the connection to it. `fd_holder` holds what a server has deposited and deposits it again if the holder
 //!   dies.
-//! - `peer` is the user at the other end, `message` and `packet` are the protocol. What the record of a deposit says is the depositor's business.
+//! - `peer` is the user at the other end, `message` and `packet` are the protocol. What the record of a deposit says is
+//!   the depositor's business.
 //!
 //! A crash of the server leaves its mounts with the holder, and requests wait in the kernel for the next server. A
 //! crash of the holder leaves the mounts with their server, which deposits them with the next holder. If both crash,
