@@ -19,14 +19,21 @@ use crate::tree::Tx;
 /// The most records removed by a change that adds one.
 const REMOVED_MAX: usize = 64;
 
+/// The most answered requests that wait. A mount adds one for each change that was recorded, and each such change removes
+/// more, so a mount stays far below; the bound is for a peer that names requests which were never recorded.
+const WAITING_MAX: usize = 1 << 16;
+
 /// Answered requests whose records may be removed.
 #[derive(Default)]
 pub(in crate::volume) struct Answered(Mutex<Vec<u64>>);
 
 impl Answered {
-    /// Adds a request.
+    /// Adds a request. Beyond [`WAITING_MAX`] it is left out: its record stays until the session ends.
     pub fn add(&self, unique: u64) {
-        self.0.lock().push(unique);
+        let mut queue = self.0.lock();
+        if queue.len() < WAITING_MAX {
+            queue.push(unique);
+        }
     }
 
     fn take(&self) -> Vec<u64> {
@@ -92,5 +99,12 @@ mod tests {
         let queue = Answered::default();
         (0..100).for_each(|unique| queue.add(unique));
         assert_eq!((queue.take().len(), queue.take().len(), queue.take().len()), (64, 36, 0));
+    }
+
+    #[test]
+    fn requests_that_were_never_recorded_fill_no_memory() {
+        let queue = Answered::default();
+        (0..2 * WAITING_MAX as u64).for_each(|unique| queue.add(unique));
+        assert_eq!(queue.0.lock().len(), WAITING_MAX);
     }
 }
