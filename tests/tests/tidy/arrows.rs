@@ -55,6 +55,9 @@ const ARROWS: &[(&str, &[&str])] = &[
             "corpora",
         ],
     ),
+    ("node-certificate", &["objstore-base", "objstore-disk"]),
+    ("node-wire", &["node-certificate", "corpora"]),
+    ("node-session", &["node-wire", "objstore-base", "objstore-testing"]),
     ("amphora", &["proto", "rpc", "objstore", "s3", "cosi", "csi", "fuse"]),
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];

@@ -1,0 +1,34 @@
+//! The store's side of a lease.
+
+use crate::{Moment, Terms};
+
+/// The lease of a session, as the store sees it.
+#[derive(Clone, Debug)]
+pub struct Granted {
+    terms: Terms,
+    /// When the last renewal was received.
+    received: Moment,
+}
+
+impl Granted {
+    /// A lease that is granted at this moment. After a restart the store grants one to every session that it finds: any
+    /// renewal before the restart was received earlier.
+    pub fn new(terms: Terms, received: Moment) -> Self {
+        Self { terms, received }
+    }
+
+    /// A renewal was received.
+    pub fn renew(&mut self, received: Moment) {
+        self.received = self.received.max(received);
+    }
+
+    /// From this moment on the node serves nothing any more.
+    pub fn end(&self) -> Moment {
+        self.received + self.terms.store_waits()
+    }
+
+    /// Whether the node serves nothing any more.
+    pub fn is_over(&self, now: Moment) -> bool {
+        now >= self.end()
+    }
+}

@@ -1,0 +1,27 @@
+//! What a node and a store agree on across lost connections, restarts and partitions: state machines without I/O.
+//!
+//! - [`slot`]: a change is done exactly once, and a change that was not yet synced when the store lost power is done
+//!   again by the node that made it.
+//! - [`lease`]: a node stops serving from its caches before the store stops waiting for it. No clock of one machine is
+//!   compared with a clock of another.
+//! - [`change`]: changes of others reach every cache in order, and a change is answered only after all of them.
+//! - [`exclusive`]: one session alone answers changes of a volume itself, until it is recalled.
+//! - [`lock`]: byte-range and whole-file locks across sessions.
+//! - [`sessions`]: the store's table of sessions, with the grace time after a restart.
+//!
+//! The clock is an argument ([`Moment`]); there is no randomness. Decisions 0090 and 0091 have the rules and what was
+//! rejected.
+
+pub mod change;
+pub mod exclusive;
+pub mod id;
+pub mod lease;
+pub mod lock;
+pub mod moment;
+pub mod sessions;
+pub mod slot;
+pub mod terms;
+
+pub use id::{Boot, CallId, Digest, Incarnation, Position, SessionId};
+pub use moment::Moment;
+pub use terms::Terms;

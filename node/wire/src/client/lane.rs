@@ -1,0 +1,161 @@
+//! One role's connection, opened again whenever it ends, with pauses in between.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::connection::{Connection, open};
+use super::{CallError, Config, Event, Transport};
+use crate::Random;
+use crate::backoff::Backoff;
+use crate::handshake::Failed;
+use crate::header::Role;
+use crate::refusal::Refusal;
+use crate::service::Answer;
+
+/// The connection of a role.
+pub(super) struct Lane {
+    role: Role,
+    wait: Duration,
+    state: watch::Receiver<State>,
+    keeper: JoinHandle<()>,
+}
+
+/// What calls find.
+#[derive(Clone)]
+enum State {
+    /// No connection now; one is being opened.
+    Away,
+    /// A connection.
+    Up(Arc<Connection>),
+    /// The store refuses, and would refuse again.
+    Refused(Refusal),
+}
+
+impl Lane {
+    pub(super) fn start<T: Transport>(
+        role: Role,
+        transport: &Arc<T>,
+        config: &Arc<Config>,
+        events: &mpsc::Sender<Event>,
+        random: &Random,
+    ) -> Self {
+        let (state, seen) = watch::channel(State::Away);
+        let backoff = Backoff::new(config.pauses.0, config.pauses.1);
+        let keeper = Keeper {
+            role,
+            transport: Arc::clone(transport),
+            config: Arc::clone(config),
+            events: events.clone(),
+            random: Arc::clone(random),
+            state,
+            backoff,
+        };
+        Self { role, wait: config.wait, state: seen, keeper: tokio::spawn(keeper.keep()) }
+    }
+
+    pub(super) fn role(&self) -> Role {
+        self.role
+    }
+
+    pub(super) async fn call(&self, head: Bytes, payload: Bytes, reply_bytes: u32) -> Result<Answer, CallError> {
+        self.connection().await?.call(head, payload, reply_bytes).await
+    }
+
+    pub(super) async fn notice(&self, head: Bytes) -> Result<(), CallError> {
+        self.connection().await?.notice(head).await
+    }
+
+    /// The open connection; waits for one.
+    async fn connection(&self) -> Result<Arc<Connection>, CallError> {
+        if let State::Up(connection) = &*self.state.borrow() {
+            return Ok(Arc::clone(connection));
+        }
+        let mut state = self.state.clone();
+        let decided = timeout(self.wait, state.wait_for(|state| !matches!(state, State::Away))).await;
+        match decided {
+            Ok(Ok(state)) => match &*state {
+                State::Up(connection) => Ok(Arc::clone(connection)),
+                State::Refused(refusal) => Err(CallError::Refused(refusal.clone())),
+                State::Away => Err(CallError::NotSent(self.wait)),
+            },
+            Ok(Err(_)) => Err(CallError::Closed),
+            Err(_) => Err(CallError::NotSent(self.wait)),
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+/// Keeps a connection open.
+struct Keeper<T> {
+    role: Role,
+    transport: Arc<T>,
+    config: Arc<Config>,
+    events: mpsc::Sender<Event>,
+    random: Random,
+    state: watch::Sender<State>,
+    backoff: Backoff,
+}
+
+impl<T: Transport> Keeper<T> {
+    async fn keep(mut self) {
+        loop {
+            let opened = open(&*self.transport, &self.config, self.role, &self.events, &self.random).await;
+            match opened {
+                Ok((connection, driven)) => {
+                    self.backoff.reset();
+                    // The event first, so that nothing on the connection overtakes it.
+                    self.tell(Event::Connected(self.role)).await;
+                    self.state.send_replace(State::Up(connection));
+                    let refusal = driven.run().await;
+                    self.down(refusal).await;
+                }
+                Err(Failed::Refused(refusal)) => self.down(Some(refusal)).await,
+                Err(failed) => {
+                    tracing::debug!(role = ?self.role, %failed, "the store cannot be reached");
+                    self.state.send_replace(State::Away);
+                }
+            }
+            let pause = self.pause();
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// The connection ended or was refused.
+    async fn down(&mut self, refusal: Option<Refusal>) {
+        let lasting = refusal.as_ref().filter(|refusal| !refusal.passes());
+        let state = lasting.map_or(State::Away, |refusal| State::Refused(refusal.clone()));
+        self.state.send_replace(state);
+        self.tell(match refusal {
+            Some(refusal) => Event::Refused(self.role, refusal),
+            None => Event::Lost(self.role),
+        })
+        .await;
+    }
+
+    /// The pause before the next attempt: the longest one where the store would refuse again.
+    fn pause(&mut self) -> Duration {
+        let mut bytes = [0; 8];
+        (self.random)(&mut bytes);
+        let random = u64::from_le_bytes(bytes);
+        if matches!(*self.state.borrow(), State::Refused(_)) {
+            let longest = self.config.pauses.1;
+            return Backoff::new(longest, longest).pause(random);
+        }
+        self.backoff.pause(random)
+    }
+
+    async fn tell(&self, event: Event) {
+        // Without a receiver nobody asks for events.
+        let _ = self.events.send(event).await;
+    }
+}

@@ -1,0 +1,262 @@
+//! One connection at the store, from its handshake to its end.
+//!
+//! - The reader waits for a free place and for memory before it reads the body of a call, and for the answer's memory
+//!   too. A peer that asks for more than it may hold is simply not read on.
+//! - A call is polled once where it was read: what is answered from memory never changes threads.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, split};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
+
+use super::admission::Stranger;
+use super::sessions::Member;
+use super::{DRAIN, Shared};
+use crate::budget::{Budget, Share};
+use crate::credential::Binding;
+use crate::frame::{Frame, body_bytes};
+use crate::handshake::{Bound, Failed, Terms, receive};
+use crate::header::{Bounds, HEAD_BYTES, Header, Invalid, Kind, Role, flag};
+use crate::io::{Broken, Pace, Writer, read_body, read_header};
+use crate::outbox::{Outgoing, Ping, QUEUE_FRAMES, write};
+use crate::refusal::{Reason, Refusal};
+use crate::service::{Answer, Call, Notices, Peer, Service};
+
+/// Serves a connection until it ends.
+pub(super) async fn serve<V, S>(
+    shared: Arc<Shared<V>>,
+    mut stream: S,
+    (binding, certificate): (Binding, Option<Bytes>),
+    stranger: Stranger,
+) where
+    V: Service,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = &shared.limits;
+    let mut nonce = vec![0; crate::hello::NONCE_BYTES];
+    (shared.random)(&mut nonce);
+    let mut member = None;
+    let terms = Terms { requests: limits.requests, idle: limits.idle, limit: limits.hello };
+    let bound = Bound { stream: &mut stream, binding: &binding };
+    let begun = |session: &Bytes| member = Some(shared.sessions.enter(session));
+    let received = receive(bound, (&shared.service, certificate), (shared.offer, terms), nonce.into(), begun).await;
+    let (peer, member) = match (received, member) {
+        (Ok(peer), Some(member)) => (Arc::new(peer), member),
+        (Ok(_), None) => return,
+        (Err(failed), _) => return log(&failed),
+    };
+    let Some(_seat) = stranger.admit() else {
+        let full = Refusal::new(Reason::Busy, "the store has as many connections as it accepts; try again later");
+        let frame = Frame::new(Kind::Refusal, peer.role, full.encode());
+        let _ = crate::io::write_frame(&mut stream, &frame, DRAIN).await;
+        return;
+    };
+    run(&shared, stream, peer, member).await;
+}
+
+fn log(failed: &Failed) {
+    match failed {
+        Failed::Refused(refusal) => {
+            tracing::info!(reason = %refusal.reason, why = refusal.message, "a node was refused");
+        }
+        failed => tracing::debug!(%failed, "a node did not complete its handshake"),
+    }
+}
+
+/// Runs an admitted connection.
+async fn run<V, S>(shared: &Arc<Shared<V>>, stream: S, peer: Arc<Peer<V::Identity>>, mut member: Member)
+where
+    V: Service,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (input, output) = split(stream);
+    let (outgoing, queue) = mpsc::channel(QUEUE_FRAMES);
+    let limits = &shared.limits;
+    let writer = write(Writer::new(output, limits.stall), queue, peer.role, Ping::Never);
+    let mut writer = tokio::spawn(writer);
+    shared.service.connected(&peer, Notices::new(peer.role, outgoing.clone()));
+    let mut connection = Connection {
+        shared: Arc::clone(shared),
+        role: peer.role,
+        peer,
+        outgoing,
+        places: Arc::new(Semaphore::new(usize::try_from(limits.requests).unwrap_or(1))),
+        memory: Budget::new(limits.connection_bytes),
+        running: Arc::default(),
+        tasks: JoinSet::new(),
+    };
+    let refusal = tokio::select! {
+        broken = connection.read(input) => connection.refusal(&broken),
+        refusal = member.ended() => Some(refusal),
+        _ = &mut writer => None,
+    };
+    // Drops the calls that still run.
+    connection.tasks.abort_all();
+    let Connection { outgoing, role, .. } = connection;
+    if let Some(refusal) = refusal {
+        let last = Frame::new(Kind::Refusal, role, refusal.encode());
+        let said = async {
+            if outgoing.send(last.into()).await.is_ok() {
+                let _ = (&mut writer).await;
+            }
+        };
+        let _ = timeout(DRAIN, said).await;
+    }
+    writer.abort();
+}
+
+/// The calls of a connection that run, by their numbers.
+type Running = Arc<Mutex<HashMap<u64, AbortHandle>>>;
+
+struct Connection<V: Service> {
+    shared: Arc<Shared<V>>,
+    peer: Arc<Peer<V::Identity>>,
+    role: Role,
+    outgoing: mpsc::Sender<Outgoing>,
+    places: Arc<Semaphore>,
+    memory: Budget,
+    running: Running,
+    tasks: JoinSet<()>,
+}
+
+/// What a call holds while it runs.
+struct Held {
+    place: OwnedSemaphorePermit,
+    shares: Vec<Share>,
+}
+
+impl<V: Service> Connection<V> {
+    /// Reads frames until the connection ends.
+    async fn read<S>(&mut self, mut input: ReadHalf<S>) -> Broken
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let pace = Pace { idle: self.shared.limits.idle, frame: self.shared.limits.frame };
+        let bounds = self.role.bounds();
+        loop {
+            if let Err(broken) = self.next(&mut input, bounds, pace).await {
+                return broken;
+            }
+            while self.tasks.try_join_next().is_some() {}
+        }
+    }
+
+    async fn next<S>(&mut self, input: &mut ReadHalf<S>, bounds: Bounds, pace: Pace) -> Result<(), Broken>
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let header = read_header(input, bounds, pace).await?;
+        if header.role != self.role || header.flags != 0 {
+            return Err(out_of_order());
+        }
+        match header.kind {
+            Kind::Request => {
+                let held = self.hold(&header).await;
+                let frame = read_body(input, &header, pace).await?;
+                self.start(frame, held).await
+            }
+            Kind::Notice => {
+                let _share = self.shared.memory.take(body_bytes(&header) as u64).await;
+                let frame = read_body(input, &header, pace).await?;
+                self.shared.service.notice(&self.peer, frame.head).await;
+                Ok(())
+            }
+            Kind::Cancel | Kind::Ping if body_bytes(&header) == 0 => {
+                self.control(&header).await;
+                Ok(())
+            }
+            _ => Err(out_of_order()),
+        }
+    }
+
+    /// Waits for what the call and its answer may hold.
+    async fn hold(&self, header: &Header) -> Held {
+        let place = Arc::clone(&self.places).acquire_owned().await.expect("the places of a connection stay open");
+        let bytes = body_bytes(header) as u64 + u64::from(header.reply_bytes);
+        // The connection's own first, so that one connection never holds the memory of all while it waits for its own.
+        let own = self.memory.take(bytes).await;
+        let all = self.shared.memory.take(bytes).await;
+        Held { place, shares: vec![own, all] }
+    }
+
+    async fn control(&self, header: &Header) {
+        if header.kind == Kind::Ping {
+            let pong = Frame::new(Kind::Pong, self.role, "").numbered(header.number);
+            // A closed queue ends the connection elsewhere.
+            let _ = self.outgoing.send(pong.into()).await;
+        } else if let Some(task) = self.running.lock().remove(&header.number) {
+            task.abort();
+        }
+    }
+
+    /// Begins a call: polls it once here, and in a task of its own if it has to wait.
+    async fn start(&mut self, frame: Frame, held: Held) -> Result<(), Broken> {
+        let number = frame.number;
+        if number == 0 || self.running.lock().contains_key(&number) {
+            return Err(out_of_order());
+        }
+        let answer = answer(Arc::clone(&self.shared), Arc::clone(&self.peer), frame, held, self.outgoing.clone());
+        let mut answer = Box::pin(answer);
+        if futures::poll!(answer.as_mut()).is_ready() {
+            return Ok(());
+        }
+        // The entry exists before the task can remove it.
+        let running = Arc::clone(&self.running);
+        let mut table = self.running.lock();
+        let task = self.tasks.spawn(async move {
+            answer.await;
+            running.lock().remove(&number);
+        });
+        table.insert(number, task);
+        Ok(())
+    }
+
+    /// The reason that the peer receives for a broken connection, if it is still there to read one.
+    fn refusal(&self, broken: &Broken) -> Option<Refusal> {
+        tracing::debug!(node = self.peer.node, role = ?self.role, %broken, "a connection of a node ended");
+        match broken {
+            Broken::Closed | Broken::Io(_) => None,
+            Broken::Invalid(_) | Broken::Slow(_) => Some(Refusal::new(Reason::Protocol, broken.to_string())),
+        }
+    }
+}
+
+fn out_of_order() -> Broken {
+    Broken::Invalid(Invalid::Order)
+}
+
+/// Calls the service and queues its answer.
+async fn answer<V: Service>(
+    shared: Arc<Shared<V>>,
+    peer: Arc<Peer<V::Identity>>,
+    frame: Frame,
+    held: Held,
+    outgoing: mpsc::Sender<Outgoing>,
+) {
+    let (number, role, reply_bytes) = (frame.number, frame.role, frame.reply_bytes);
+    let call = Call { head: frame.head, payload: frame.payload, reply_bytes };
+    let answered = shared.service.call(peer, call).await.and_then(|answer| bounded(answer, reply_bytes));
+    let reply = match answered {
+        Ok(Answer { head, payload }) => Frame::new(Kind::Reply, role, head).with_payload(payload),
+        Err(refusal) => Frame { flags: flag::REFUSED, ..Frame::new(Kind::Reply, role, refusal.encode()) },
+    };
+    let Held { place, shares } = held;
+    // A closed queue means that the peer is away.
+    let _ = outgoing.send(Outgoing { frame: reply.numbered(number), shares }).await;
+    drop(place);
+}
+
+/// An answer beyond its bounds would break the connection for all other calls.
+fn bounded(answer: Answer, reply_bytes: u32) -> Result<Answer, Refusal> {
+    let fits = |part: &Bytes, most: u32| u32::try_from(part.len()).is_ok_and(|length| length <= most);
+    if fits(&answer.head, HEAD_BYTES) && fits(&answer.payload, reply_bytes) {
+        return Ok(answer);
+    }
+    tracing::error!(head = answer.head.len(), payload = answer.payload.len(), reply_bytes, "an answer is too long");
+    Err(Refusal::new(Reason::Other, "the answer is longer than the call accepts; this is a fault of the store"))
+}

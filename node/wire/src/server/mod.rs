@@ -1,0 +1,223 @@
+//! The listener of a store: admits connections and hands their calls to a [`Service`].
+//!
+//! - Everything a peer can make the server hold is bounded: [`Limits`] has each bound and its reason.
+//! - Strangers and admitted peers are counted apart, and strangers also by address, so that no stranger keeps a node out.
+//! - The end of a session closes its connections, and drops its calls that are still running.
+
+mod admission;
+mod connection;
+mod sessions;
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use crate::Random;
+use crate::budget::Budget;
+use crate::credential::Binding;
+use crate::handshake::Offer;
+use crate::header::{HEAD_BYTES, PAYLOAD_BYTES};
+use crate::refusal::{Reason, Refusal};
+use crate::service::Service;
+use crate::tls::Acceptor;
+use crate::version::{SPOKEN, Versions};
+use admission::Admission;
+use sessions::Sessions;
+
+/// The pause after the system had no descriptor or memory for a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long connections may take to end at a shutdown.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// Limits on what peers can make the server hold.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The most admitted connections: three for each session of a node.
+    pub connections: usize,
+    /// The most connections that are not admitted yet.
+    pub strangers: usize,
+    /// The most of these from one address.
+    pub strangers_per_address: usize,
+    /// The most calls of one connection that run at once.
+    pub requests: u32,
+    /// The memory for calls of one connection and their answers. At least a largest call with a largest answer.
+    pub connection_bytes: u64,
+    /// The memory for calls of all connections and their answers.
+    pub total_bytes: u64,
+    /// From accepting a connection to the end of its TLS handshake.
+    pub tls: Duration,
+    /// From there to its admission.
+    pub hello: Duration,
+    /// How long an admitted connection may be quiet; nodes send a ping more often.
+    pub idle: Duration,
+    /// How long a frame may take from its first byte to its last: 4 MiB at 140 KB/s.
+    pub frame: Duration,
+    /// How long a write may make no progress.
+    pub stall: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            strangers: 256,
+            strangers_per_address: 32,
+            requests: 256,
+            connection_bytes: 32 << 20,
+            total_bytes: 512 << 20,
+            tls: Duration::from_secs(5),
+            hello: Duration::from_secs(5),
+            idle: Duration::from_secs(60),
+            frame: Duration::from_secs(30),
+            stall: Duration::from_secs(30),
+        }
+    }
+}
+
+/// A listener with its service: a cheap handle.
+pub struct Server<V: Service> {
+    shared: Arc<Shared<V>>,
+}
+
+impl<V: Service> Clone for Server<V> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+/// What all connections share.
+struct Shared<V> {
+    service: V,
+    limits: Limits,
+    offer: Offer,
+    random: Random,
+    memory: Budget,
+    admission: Admission,
+    sessions: Sessions,
+}
+
+impl<V: Service> Server<V> {
+    /// A server that speaks the versions of this release and knows these optional features.
+    pub fn new(service: V, limits: Limits, features: u64, random: Random) -> Self {
+        Self::speaking(SPOKEN, service, limits, features, random)
+    }
+
+    /// A server that speaks these versions, for tests of releases that are apart.
+    pub fn speaking(versions: Versions, service: V, limits: Limits, features: u64, random: Random) -> Self {
+        let largest = u64::from(HEAD_BYTES) + 2 * u64::from(PAYLOAD_BYTES);
+        let limits = Limits { connection_bytes: limits.connection_bytes.max(largest), ..limits };
+        let shared = Shared {
+            service,
+            limits,
+            offer: Offer { versions, features },
+            random,
+            memory: Budget::new(limits.total_bytes),
+            admission: Admission::new(&limits),
+            sessions: Sessions::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The service.
+    pub fn service(&self) -> &V {
+        &self.shared.service
+    }
+
+    /// How many connections are admitted.
+    pub fn connections(&self) -> usize {
+        self.shared.admission.admitted()
+    }
+
+    /// How much memory for calls and answers is free.
+    pub fn free_bytes(&self) -> u64 {
+        self.shared.memory.free_bytes()
+    }
+
+    /// Ends all connections of a session: their running calls are dropped, and the node receives the refusal. The session
+    /// is fenced where its records are; this only makes the end known at once.
+    pub fn end_session(&self, session: &Bytes, refusal: &Refusal) {
+        self.shared.sessions.end(session, refusal);
+    }
+
+    /// Serves a listener until `shutdown` completes.
+    ///
+    /// # Errors
+    /// The listening socket failed.
+    pub async fn serve(
+        &self,
+        listener: TcpListener,
+        tls: Acceptor,
+        shutdown: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        let mut shutdown = pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut shutdown => break,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((socket, from)) => self.admit(socket, from, tls.clone()),
+                Err(error) if passes(&error) => tokio::time::sleep(ACCEPT_PAUSE).await,
+                Err(error) => return Err(error),
+            }
+        }
+        drop(listener);
+        self.shared.sessions.end_all(&Refusal::new(Reason::Stopping, "the server is stopping; connect again"));
+        // Connections that are still open then are closed with the process.
+        let _ = timeout(DRAIN, self.shared.admission.empty()).await;
+        Ok(())
+    }
+
+    fn admit(&self, socket: TcpStream, from: SocketAddr, tls: Acceptor) {
+        let Some(stranger) = self.shared.admission.enter(from.ip()) else {
+            tracing::debug!(%from, "a connection is closed: too many peers are not admitted yet");
+            return;
+        };
+        let shared = Arc::clone(&self.shared);
+        tokio::spawn(async move {
+            let handshake = async {
+                socket.set_nodelay(true)?;
+                tls.accept(socket).await
+            };
+            let accepted = match timeout(shared.limits.tls, handshake).await {
+                Ok(Ok(accepted)) => accepted,
+                Ok(Err(error)) => return tracing::debug!(%from, %error, "a TLS handshake failed"),
+                Err(_) => return tracing::debug!(%from, "a TLS handshake took too long"),
+            };
+            let (binding, certificate) = (accepted.binding, accepted.certificate);
+            connection::serve(shared, accepted.stream, (binding, certificate), stranger).await;
+        });
+    }
+
+    /// Serves one connection over a stream that the caller made, with the keying material of its TLS connection.
+    pub async fn serve_stream<S>(&self, stream: S, binding: Binding, from: SocketAddr)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        if let Some(stranger) = self.shared.admission.enter(from.ip()) {
+            connection::serve(Arc::clone(&self.shared), stream, (binding, None), stranger).await;
+        }
+    }
+}
+
+/// Whether accepting may succeed again soon: a client disconnected, or descriptors or memory ran out.
+fn passes(error: &io::Error) -> bool {
+    const ENOMEM: i32 = 12;
+    const ENFILE: i32 = 23;
+    const EMFILE: i32 = 24;
+    const ENOBUFS: i32 = 105;
+    let exhausted = matches!(error.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE | ENOBUFS));
+    if exhausted {
+        tracing::warn!(%error, "cannot accept a connection of a node; raise the limit of open files");
+    }
+    let gone = [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted];
+    exhausted || gone.contains(&error.kind())
+}

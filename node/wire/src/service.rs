@@ -1,0 +1,138 @@
+//! What a store supplies to the listener: who is admitted, and what answers calls.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::credential::{Claim, Secret};
+use crate::frame::Frame;
+use crate::header::{Bounds, Kind, Role};
+use crate::hello::Hello;
+use crate::outbox::Outgoing;
+use crate::refusal::Refusal;
+
+/// The other end of an admitted connection.
+#[derive(Debug)]
+pub struct Peer<I> {
+    /// What the connection is for.
+    pub role: Role,
+    /// The name that the node gives itself; [`Service::admit`] compares it with what the credential allows.
+    pub node: String,
+    /// The session that the connection belongs to.
+    pub session: Bytes,
+    /// The version of the protocol in use.
+    pub version: u32,
+    /// The optional features in use.
+    pub features: u64,
+    /// What the service made of the credential.
+    pub identity: I,
+}
+
+/// A call, as a service receives it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The bytes of a prost message.
+    pub head: Bytes,
+    /// Raw bytes behind it.
+    pub payload: Bytes,
+    /// The largest payload that the answer may have.
+    pub reply_bytes: u32,
+}
+
+/// The answer to a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The bytes of a prost message.
+    pub head: Bytes,
+    /// Raw bytes behind it.
+    pub payload: Bytes,
+}
+
+/// A store, as its listener sees it.
+///
+/// The future of [`Service::call`] is dropped when its connection ends, when its session ends, or when the node cancels
+/// the call. Work that has to be finished nevertheless runs in a task of its own; the slots of its session bound it.
+pub trait Service: Send + Sync + 'static {
+    /// What the service makes of a credential.
+    type Identity: Send + Sync + 'static;
+
+    /// The secret of an access key; `None` if the key is unknown or revoked. The peer does not learn which.
+    fn secret(&self, access_key: &str) -> impl Future<Output = Option<Secret>> + Send;
+
+    /// Decides about a peer whose proof is checked. A ticket's validity is decided here.
+    fn admit(
+        &self,
+        claim: Claim,
+        hello: &Hello,
+        role: Role,
+    ) -> impl Future<Output = Result<Self::Identity, Refusal>> + Send;
+
+    /// A connection was admitted; `notices` reaches the node while the connection lives.
+    fn connected(&self, peer: &Arc<Peer<Self::Identity>>, notices: Notices);
+
+    /// Answers a call.
+    fn call(&self, peer: Arc<Peer<Self::Identity>>, call: Call)
+    -> impl Future<Output = Result<Answer, Refusal>> + Send;
+
+    /// Receives a message without an answer. The connection is read on only after it.
+    fn notice(&self, peer: &Peer<Self::Identity>, head: Bytes) -> impl Future<Output = ()> + Send;
+}
+
+/// Sends notices over one connection; a cheap handle.
+#[derive(Clone, Debug)]
+pub struct Notices {
+    role: Role,
+    outgoing: mpsc::Sender<Outgoing>,
+}
+
+impl Notices {
+    pub(crate) fn new(role: Role, outgoing: mpsc::Sender<Outgoing>) -> Self {
+        Self { role, outgoing }
+    }
+
+    /// Queues a notice; waits while the queue of the connection is full.
+    ///
+    /// # Errors
+    /// [`Unsent`].
+    pub async fn send(&self, head: Bytes) -> Result<(), Unsent> {
+        let frame = self.frame(head)?;
+        self.outgoing.send(frame.into()).await.map_err(|_| Unsent::Gone)
+    }
+
+    /// Queues a notice unless the queue of the connection is full.
+    ///
+    /// # Errors
+    /// [`Unsent`].
+    pub fn try_send(&self, head: Bytes) -> Result<(), Unsent> {
+        let frame = self.frame(head)?;
+        self.outgoing.try_send(frame.into()).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Unsent::Full,
+            mpsc::error::TrySendError::Closed(_) => Unsent::Gone,
+        })
+    }
+
+    fn frame(&self, head: Bytes) -> Result<Frame, Unsent> {
+        let Bounds { head_bytes, .. } = self.role.bounds();
+        if u32::try_from(head.len()).is_ok_and(|length| length <= head_bytes) {
+            Ok(Frame::new(Kind::Notice, self.role, head))
+        } else {
+            Err(Unsent::TooLong)
+        }
+    }
+}
+
+/// Why a notice was not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unsent {
+    /// The connection ended; the next one receives what is still to be sent.
+    #[error("the connection of the notice ended")]
+    Gone,
+    /// The queue of the connection is full.
+    #[error("the queue of the connection is full")]
+    Full,
+    /// The head is longer than its bound.
+    #[error("the notice is longer than a head may be")]
+    TooLong,
+}

@@ -1,0 +1,164 @@
+//! Who is admitted: keys, tickets and certificates; impostors on both ends; versions that are apart.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{copy_bidirectional, duplex};
+use tokio::net::TcpListener;
+
+use super::support::{Authority, KEY, Running, TICKET, access_key, config, event, random, refusal, start};
+use crate::client::{CallError, Client, Config, Event, Tls, Unproven};
+use crate::credential::{Binding, Claim, Credential, Secret};
+use crate::handshake::{Bound, Failed, introduce};
+use crate::header::Role;
+use crate::hello::{Hello, Shown};
+use crate::refusal::Reason;
+use crate::server::Limits;
+use crate::tls::{Acceptor, Connector, Trust};
+use crate::version::Versions;
+
+async fn answered(node: &Client) -> Result<(), CallError> {
+    node.call("a".into(), Bytes::new(), 0).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_node_is_admitted_by_its_key_its_ticket_or_its_certificate() {
+    let running = Running::start().await;
+    let authority = Trust::Authority(running.authority.pem.as_bytes());
+    let ticket = Credential::Ticket(TICKET.into());
+    for (trust, own, credential) in [
+        (authority, None, access_key()),
+        (Trust::AccessKey, None, access_key()),
+        (authority, None, ticket),
+        (authority, Some(running.authority.node_pair()), Credential::Certificate),
+    ] {
+        let (node, _events) = start(running.transport(trust, own), config(credential));
+        assert_eq!(answered(&node).await, Ok(()));
+    }
+    let claims = running.service().claims.lock();
+    assert!(claims.iter().all(|(_, node)| node == "node-a"));
+    assert!(claims.iter().any(|(claim, _)| matches!(claim, Claim::Certificate(der) if der.len() > 100)));
+}
+
+#[tokio::test]
+async fn a_wrong_secret_and_an_unknown_key_are_refused_in_the_same_words() {
+    let running = Running::start().await;
+    let mut words = Vec::new();
+    for (id, secret) in [(KEY.0, "wrong"), ("AKIDUNKNOWN", KEY.1), ("AKIDUNKNOWN", "")] {
+        let credential = Credential::AccessKey { id: id.to_owned(), secret: Secret::new(secret) };
+        let (node, mut events) = start(running.trusted(), config(credential));
+        let refused = refusal(&mut events).await;
+        assert_eq!(refused.reason, Reason::Credential);
+        assert!(matches!(answered(&node).await, Err(CallError::Refused(_))));
+        words.push(refused.message);
+    }
+    words.dedup();
+    assert_eq!(words.len(), 1, "{words:?}");
+    let (_node, mut events) = start(running.trusted(), config(Credential::Ticket("another".into())));
+    assert_eq!(refusal(&mut events).await.reason, Reason::Credential);
+    let (_node, mut events) = start(running.trusted(), config(Credential::Certificate));
+    assert_eq!(refusal(&mut events).await.reason, Reason::Credential, "no certificate was shown");
+    assert!(running.service().claims.lock().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_of_another_authority_is_not_spoken_to() {
+    let running = Running::start().await;
+    let other = Authority::new();
+    let transport = running.transport(Trust::Authority(other.pem.as_bytes()), None);
+    let patience = Config { wait: Duration::from_millis(300), ..config(Credential::Ticket(TICKET.into())) };
+    let (node, _events) = start(transport, patience);
+    assert!(matches!(answered(&node).await, Err(CallError::NotSent(_))));
+    assert!(running.service().claims.lock().is_empty(), "no ticket was sent");
+}
+
+#[tokio::test]
+async fn a_ticket_is_never_shown_to_a_server_that_no_authority_vouches_for() {
+    let running = Running::start().await;
+    let (events, _received) = tokio::sync::mpsc::channel(1);
+    let transport = running.transport(Trust::AccessKey, None);
+    let made = Client::start(transport, config(Credential::Ticket(TICKET.into())), &events, &random(1));
+    assert_eq!(made.err(), Some(Unproven));
+}
+
+/// A man in the middle with a certificate of his own, who passes on what both sides say.
+async fn relay(to: std::net::SocketAddr, authority: Authority) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port of loopback");
+    let address = listener.local_addr().expect("the port");
+    tokio::spawn(async move {
+        let acceptor = Acceptor::new(authority.pair(), None).expect("TLS");
+        let name = "localhost".try_into().expect("a name");
+        let connector = Connector::new(name, Trust::AccessKey, None).expect("TLS");
+        while let Ok((socket, _)) = listener.accept().await {
+            let (acceptor, connector) = (acceptor.clone(), connector.clone());
+            tokio::spawn(async move {
+                let mut node = acceptor.accept(socket).await.expect("the node accepts any certificate").stream;
+                let (mut store, _) = connector.connect(to).await.expect("the store accepts any client");
+                // It ends when either side hangs up.
+                let _ = copy_bidirectional(&mut node, &mut store).await;
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_man_in_the_middle_can_relay_no_proof() {
+    let running = Running::start().await;
+    let middle = relay(running.address, Authority::new()).await;
+    let direct = running.transport(Trust::AccessKey, None);
+    let relayed = Tls { server: middle.to_string(), connector: direct.connector };
+    let (node, mut events) = start(relayed, config(access_key()));
+    assert_eq!(refusal(&mut events).await.reason, Reason::Credential, "the store sees another binding");
+    assert!(answered(&node).await.is_err());
+    assert!(running.service().claims.lock().is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_know_the_secret_is_an_impostor() {
+    use crate::frame::Frame;
+    use crate::header::{Bounds, Kind};
+    use crate::hello::{Challenge, Welcome};
+    use crate::io::{Pace, read_frame, write_frame};
+    use prost::Message as _;
+
+    let (mut ours, mut theirs) = duplex(1 << 16);
+    let limit = Duration::from_secs(5);
+    let impostor = async {
+        let pace = Pace { idle: limit, frame: limit };
+        read_frame(&mut theirs, Bounds::HANDSHAKE, pace).await.expect("a hello");
+        let challenge = Challenge { version: 1, features: 0, nonce: vec![1; 32].into() }.encode_to_vec();
+        write_frame(&mut theirs, &Frame::new(Kind::Challenge, Role::Calls, challenge), limit).await.expect("sent");
+        let proof = read_frame(&mut theirs, Bounds::HANDSHAKE, pace).await.expect("a proof");
+        // The node's own proof, reflected.
+        let mac = crate::hello::proof(&proof.head).expect("a proof").mac;
+        let welcome = Welcome { mac, requests: 1, idle_ms: 1000 }.encode_to_vec();
+        write_frame(&mut theirs, &Frame::new(Kind::Welcome, Role::Calls, welcome), limit).await.expect("sent");
+    };
+    let shown = Shown::AccessKey(KEY.0.to_owned());
+    let (versions, nonce) = (Versions { min: 1, max: 1 }, vec![2; 32].into());
+    let hello = Hello { versions, features: 0, node: "node-a".to_owned(), session: Bytes::new(), nonce, shown };
+    let binding = Binding::new([3; 32]);
+    let bound = Bound { stream: &mut ours, binding: &binding };
+    let key = access_key();
+    let (admitted, ()) = tokio::join!(introduce(bound, Role::Calls, &hello, &key, limit), impostor);
+    assert!(matches!(admitted, Err(Failed::Impostor)));
+}
+
+#[tokio::test]
+async fn neighbouring_versions_work_both_ways_and_distant_ones_are_named() {
+    let release = |max: u32| Versions { min: max - 1, max };
+    for (store, node, works) in [(5, 5, true), (5, 6, true), (6, 5, true), (5, 7, false), (8, 5, false)] {
+        let running = Running::with(release(store), Limits::default()).await;
+        let speaking = Config { versions: release(node), ..config(access_key()) };
+        let (node, mut events) = start(running.trusted(), speaking);
+        if works {
+            event(&mut events, |event| matches!(event, Event::Connected(_)).then_some(())).await;
+            assert_eq!(answered(&node).await, Ok(()));
+        } else {
+            let refused = refusal(&mut events).await;
+            assert_eq!((refused.reason, refused.versions), (Reason::Version, Some(release(store))));
+            assert!(refused.message.contains(&release(store).to_string()), "{refused}");
+        }
+    }
+}
