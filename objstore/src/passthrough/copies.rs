@@ -11,6 +11,9 @@ use crate::blob::BlobId;
 use crate::disk::File;
 use crate::error::Result;
 
+/// The most bytes copied within a transaction, where the disk cannot share space between files.
+const COPIED_WITHIN_MAX: u64 = 16 << 20;
+
 /// Copies of blobs that programs have open by passthrough, for a transaction that refers to an inode's content. Drop it
 /// after the transaction.
 pub(crate) struct Prepared {
@@ -57,6 +60,13 @@ impl Passthrough {
         let file = self.storage.blobs.file(blob)?;
         let copy = Duplicate::of(&self.storage.blobs, &*file, file.len()?)?;
         Ok((file, DetachedCopy { ino, blob, copy }))
+    }
+
+    /// A copy of a blob that a program has open, made within the transaction that refers to it. `None` if that takes
+    /// too long: all other commits wait for it.
+    pub fn copy_within(&self, blob: u64) -> Result<Option<Duplicate>> {
+        let file = self.storage.blobs.file(BlobId(blob))?;
+        Duplicate::of_short(&self.storage.blobs, &*file, file.len()?, COPIED_WITHIN_MAX)
     }
 
     /// Copies of all blobs of a bucket that programs may write through a mapping, for an operation that is about to

@@ -4,6 +4,8 @@
 //! - It is on disk before anything refers to it. A dropped copy is removed; a crash leaves a file that opening the
 //!   store collects.
 
+use std::sync::Arc;
+
 use crate::blob::{BlobId, Blobs};
 use crate::disk::{File, data_runs};
 use crate::error::Result;
@@ -22,17 +24,37 @@ pub(crate) struct Duplicate {
 impl Duplicate {
     /// Copies `source`, whose length is `length` bytes.
     pub fn of(blobs: &Blobs, source: &dyn File, length: u64) -> Result<Self> {
-        let id = blobs.next_id();
-        let file = blobs.create_file(id)?;
-        let copy = Self { id, cleanup: Cleanup::new(blobs.clone(), id) };
+        let (copy, file) = Self::create(blobs)?;
         if !file.reflink_from(source)? {
             copy_bytes(source, &*file, length)?;
         }
+        copy.finish(blobs, &*file, length)
+    }
+
+    /// Copies `source` if the disk can share its space, or if it has at most `most` bytes.
+    pub fn of_short(blobs: &Blobs, source: &dyn File, length: u64, most: u64) -> Result<Option<Self>> {
+        let (copy, file) = Self::create(blobs)?;
+        if !file.reflink_from(source)? {
+            if length > most {
+                return Ok(None);
+            }
+            copy_bytes(source, &*file, length)?;
+        }
+        copy.finish(blobs, &*file, length).map(Some)
+    }
+
+    fn create(blobs: &Blobs) -> Result<(Self, Arc<dyn File>)> {
+        let id = blobs.next_id();
+        let file = blobs.create_file(id)?;
+        Ok((Self { id, cleanup: Cleanup::new(blobs.clone(), id) }, file))
+    }
+
+    fn finish(self, blobs: &Blobs, file: &dyn File, length: u64) -> Result<Self> {
         if file.len()? != length {
             file.set_len(length)?;
         }
-        blobs.sync_file(id)?;
-        Ok(copy)
+        blobs.sync_file(self.id)?;
+        Ok(self)
     }
 
     /// The copy's id, for a reference in this transaction; the copy is kept if the transaction commits.

@@ -35,6 +35,7 @@ use crate::state::Readers;
 use crate::storage::Storage;
 
 pub(crate) use copies::{DetachedCopy, Prepared};
+pub(crate) use duplicate::Duplicate;
 pub(crate) use marks::mark_mapped_writable;
 pub(crate) use table::{Owner, Reference};
 pub(crate) use views::{View, is_content};

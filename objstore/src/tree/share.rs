@@ -2,7 +2,8 @@
 //!
 //! - The source gives up its in-place blob, so that content with other references is never changed in place. The
 //!   bucket's gate is held exclusively until that is committed.
-//! - A blob open by passthrough stays the file's own: others refer to a copy, made before the transaction.
+//! - A blob open by passthrough stays the file's own: others refer to a copy. It is made before the
+//!   transaction where the caller knows of it, and otherwise within it, up to a size.
 
 use std::collections::HashMap;
 
@@ -13,7 +14,7 @@ use super::extents::Placed;
 use crate::blob::BlobId;
 use crate::blob_records::{blob_record, copy_sums, put_blob, release, retain};
 use crate::error::{Error, Result};
-use crate::passthrough::Reference;
+use crate::passthrough::{Duplicate, Reference};
 use crate::record::blob::Blob;
 use crate::record::inode::{BlobContent, Content, Extent, ExtentContent, Inode};
 
@@ -33,7 +34,8 @@ impl Tx<'_> {
     /// Makes the content of an inode safe to refer to, and returns it.
     ///
     /// # Errors
-    /// [`Error::Busy`] if a program has it open by passthrough, and no copy was prepared.
+    /// [`Error::Busy`] if a program has it open by passthrough, no copy was prepared, and it is too large to copy it in
+    /// the transaction.
     pub fn share_content(&mut self, ino: u64) -> Result<(Inode, SharedContent)> {
         let (branch, mut inode) = self.tree().dirty_inode(ino)?;
         let mut copies = Copies::default();
@@ -65,19 +67,24 @@ impl Tx<'_> {
                 self.txn.after_commit(Box::new(move || drop(sharing)));
                 None
             }
-            Reference::Copy(copy) => {
-                let record = blob_record(&*self.txn, blob)?;
-                let copy = copy.name(self.txn);
-                copy_sums(self.txn, BlobId(blob), copy, &record)?;
-                put_blob(self.txn, copy.0, &Blob { refs: 0, ..record });
-                Some(copy.0)
-            }
-            Reference::Missing => {
-                return Err(Error::Busy { what: "a file that a program has open for passthrough".into() });
-            }
+            Reference::Copy(copy) => Some(self.name_copy(blob, copy)?),
+            // The file was opened before its bucket kept versions, and has become one of several names.
+            Reference::Missing => match self.core.passthrough.copy_within(blob)? {
+                Some(copy) => Some(self.name_copy(blob, copy)?),
+                None => return Err(Error::Busy { what: "a file that a program has open for passthrough".into() }),
+            },
         };
         copies.known.insert(blob, copy);
         Ok(copy.unwrap_or(blob))
+    }
+
+    /// Creates the record of a copy of `blob`, and returns its id.
+    fn name_copy(&mut self, blob: u64, copy: Duplicate) -> Result<u64> {
+        let record = blob_record(&*self.txn, blob)?;
+        let copy = copy.name(self.txn);
+        copy_sums(self.txn, BlobId(blob), copy, &record)?;
+        put_blob(self.txn, copy.0, &Blob { refs: 0, ..record });
+        Ok(copy.0)
     }
 
     fn give_up_in_place(&mut self, ino: u64, inode: &mut Inode, copies: &Copies) -> Result<()> {

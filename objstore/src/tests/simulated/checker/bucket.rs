@@ -147,8 +147,11 @@ impl SeenBucket {
 impl SeenObject {
     fn fault(&self, file: FileId, said: &File, contents: &Contents, end: End) -> Option<String> {
         let other_tag = said.etag.as_ref().is_some_and(|etag| *etag != self.etag);
-        if other_tag || said.note != self.note {
-            return Some(format!("its tag is {}, its note {:?}, not {:?}", self.etag, self.note, said.note));
+        if other_tag {
+            return Some(format!("its tag is {}, not {:?}", self.etag, said.etag));
+        }
+        if said.note != self.note {
+            return Some(format!("its note is {:?}, not {:?}", self.note, said.note));
         }
         if said.lock != self.lock {
             return Some(format!("its lock is {:?}, not {:?}", self.lock, said.lock));
