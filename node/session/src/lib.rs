@@ -9,7 +9,8 @@
 //! - [`lock`]: byte-range and whole-file locks across sessions.
 //! - [`sessions`]: the store's table of sessions, with the grace time after a restart.
 //!
-//! The clock is an argument ([`Moment`]); there is no randomness. Decisions 0090 and 0091 have the rules and what was
+//! The clock is an argument ([`Moment`]); there is no randomness. `simulated/` runs all of them over a network that
+//! loses, delays, repeats and reorders, and proves the promises. Decisions 0090 and 0091 have the rules and what was
 //! rejected.
 
 pub mod change;
@@ -19,6 +20,8 @@ pub mod lease;
 pub mod lock;
 pub mod moment;
 pub mod sessions;
+#[cfg(test)]
+mod simulated;
 pub mod slot;
 pub mod terms;
 

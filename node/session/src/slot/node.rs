@@ -31,14 +31,24 @@ enum Slot<R> {
     Busy { sequence: u64, request: R },
 }
 
+/// An answered change that the store may lose.
+#[derive(Clone, Debug)]
+struct Kept<R> {
+    call: CallId,
+    request: R,
+    /// Where it is committed now.
+    position: Position,
+}
+
 /// All slots of one session, on the node.
 ///
 /// `R` is what the node needs to send a call again.
 #[derive(Clone, Debug)]
 pub struct Slots<R> {
     slots: Vec<Slot<R>>,
-    /// Answered changes that the store has not synced yet, in the order of the log.
-    unsynced: BTreeMap<Position, (CallId, R)>,
+    /// Answered changes that the store has not synced yet, by the position that they were first committed at: a change
+    /// that is sent again keeps its place, so that a second loss does not change the order.
+    unsynced: BTreeMap<Position, Kept<R>>,
     /// The next of these that have to be sent again, because the store lost them.
     replays: BTreeSet<Position>,
     boot: Boot,
@@ -109,7 +119,7 @@ impl<R: Clone> Slots<R> {
             return false;
         }
         if let Effect::Changed(position) = effect {
-            self.unsynced.insert(position, (call, request.clone()));
+            self.unsynced.insert(position, Kept { call, request: request.clone(), position });
         }
         *slot = Slot::Free { last: call.sequence };
         true
@@ -119,7 +129,7 @@ impl<R: Clone> Slots<R> {
     /// with yet says nothing about the changes kept here.
     pub fn synced(&mut self, position: Position) {
         if position.boot == self.boot && self.replays.is_empty() {
-            self.unsynced = self.unsynced.split_off(&Position { commit: position.commit + 1, ..position });
+            self.unsynced.retain(|_, kept| kept.position > position);
         }
     }
 
@@ -134,27 +144,25 @@ impl<R: Clone> Slots<R> {
         let last: BTreeMap<u32, u64> = recorded.iter().map(|call| (call.slot, call.sequence)).collect();
         let is_lost = |call: &CallId| last.get(&call.slot).is_none_or(|recorded| *recorded < call.sequence);
         self.boot = boot;
-        self.replays = self.unsynced.iter().filter(|(_, (call, _))| is_lost(call)).map(|(at, _)| *at).collect();
+        self.replays = self.unsynced.iter().filter(|(_, kept)| is_lost(&kept.call)).map(|(at, _)| *at).collect();
     }
 
     /// The first change that the store lost, in the order of its log; `None` once all are replayed. They are sent one
     /// after the other, under their old numbers; the position tells the store its place among those of other nodes.
     pub fn next_replay(&self) -> Option<(Position, CallId, R)> {
         let at = self.replays.first()?;
-        let (call, request) = self.unsynced.get(at)?;
-        Some((*at, *call, request.clone()))
+        let kept = self.unsynced.get(at)?;
+        Some((*at, kept.call, kept.request.clone()))
     }
 
     /// Takes the answer to the change of [`Slots::next_replay`]. `false` if it is for another one.
     pub fn replayed(&mut self, call: CallId, result: Replayed) -> bool {
         let Some(at) = self.replays.first().copied() else { return false };
-        if self.unsynced.get(&at).is_none_or(|(lost, _)| *lost != call) {
-            return false;
-        }
+        let Some(kept) = self.unsynced.get_mut(&at).filter(|kept| kept.call == call) else { return false };
         self.replays.remove(&at);
-        let kept = self.unsynced.remove(&at);
-        if let (Replayed::Same(Effect::Changed(position)), Some(kept)) = (result, kept) {
-            self.unsynced.insert(position, kept);
+        match result {
+            Replayed::Same(Effect::Changed(position)) => kept.position = position,
+            Replayed::Same(Effect::Unchanged) | Replayed::Lost => drop(self.unsynced.remove(&at)),
         }
         true
     }
@@ -208,6 +216,19 @@ mod tests {
         assert_eq!(slots.unsynced(), 1, "a position of the old opening is synced by the new one");
         slots.synced(at(2, 9));
         assert_eq!(slots.unsynced(), 0);
+    }
+
+    #[test]
+    fn a_second_loss_during_the_replay_keeps_the_order() {
+        let mut slots = Slots::new(1, Boot(1));
+        for (request, position) in [("a", 5), ("b", 6)] {
+            let call = slots.begin(request).unwrap();
+            assert!(slots.answered(call, Effect::Changed(at(1, position))));
+        }
+        slots.resumed(Boot(2), &[]);
+        assert!(slots.replayed(call(0, 1), Replayed::Same(Effect::Changed(at(2, 1)))));
+        slots.resumed(Boot(3), &[]);
+        assert_eq!(slots.next_replay(), Some((at(1, 5), call(0, 1), "a")), "the store would take b for the later call");
     }
 
     #[test]
