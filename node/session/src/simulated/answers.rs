@@ -25,7 +25,7 @@ impl Node {
         }
         let mut sent = Vec::new();
         match packet.kind() {
-            Kind::Resume => self.resumed(packet, now),
+            Kind::Resume => self.resumed(packet, now, checker),
             Kind::Relock => self.relocked(packet, checker),
             Kind::Replay => self.replayed(packet, checker),
             Kind::Reclaimed => {
@@ -58,7 +58,7 @@ impl Node {
         sent
     }
 
-    fn resumed(&mut self, packet: &Packet, now: Moment) {
+    fn resumed(&mut self, packet: &Packet, now: Moment, checker: &mut Checker) {
         if self.stage != Stage::Resuming || packet.incarnation != self.incarnation {
             return;
         }
@@ -89,6 +89,7 @@ impl Node {
         self.relocks = holds.map(|program| program.number).collect();
         (self.boot, self.is_open, self.is_successor) = (boot, true, false);
         self.stage = Stage::Reclaiming;
+        checker.note(|| format!("node {} resumes session {}", self.id, self.session));
     }
 
     /// Calls that the process before this one sent, and that the store recorded, are taken up under their numbers.

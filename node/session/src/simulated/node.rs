@@ -148,7 +148,8 @@ impl Node {
 
     /// The session is lost: caches and what was not sent are dropped, programs get errors, and a new session begins.
     pub(super) fn lose(&mut self, checker: &mut Checker) {
-        checker.note(|| format!("node {} loses session {}", self.id, self.session));
+        let (stage, applied) = (self.stage, self.inbox.applied());
+        checker.note(|| format!("node {} loses session {}, {stage:?}, {applied} applied", self.id, self.session));
         let mut programs = std::mem::take(&mut self.programs);
         for program in &mut programs {
             checker.leaves(program.number);
@@ -186,7 +187,8 @@ impl Node {
             sent.extend(self.reclaim());
         }
         if self.stage == Stage::Up {
-            if choices.once_in(3) {
+            let is_due = self.lease.as_ref().is_some_and(|lease| lease.cacheable(now) < self.terms.fresh() / 2);
+            if is_due || choices.once_in(3) {
                 let number = micros(now);
                 sent.push(Packet { number, ..self.packet(Kind::Renew) });
             }
