@@ -4,6 +4,7 @@
     benches/mount.py                     all groups, 2 rounds: native, Amphora, Amphora with --keep-awake true
     benches/mount.py --columns native,amphora   leaves the third out
     benches/mount.py --only 'sqlite|git' the groups or steps whose name matches
+    benches/mount.py --compare BINARY    another build beside it, as `before`
     benches/mount.py --full              the sizes of the bars: 1 GiB, 10,000 files, 6,000 in the tree
 
 Within a round each group runs on all directories before the next group begins, each time another directory first, so
@@ -145,6 +146,7 @@ def main():
     parser.add_argument("--amphora", help="the binary; a release build if not given")
     parser.add_argument("--options", default="", help="options of the mount")
     parser.add_argument("--columns", default="native,amphora,awake", help="what to measure, of these three")
+    parser.add_argument("--compare", help="another binary of Amphora, measured beside it in each round")
     options = parser.parse_args()
     size = FULL if options.full else SMALL
     wanted = re.compile(options.only, re.IGNORECASE)
@@ -159,8 +161,10 @@ def main():
     with contextlib.ExitStack() as stack:
         kinds = {"native": Native,
                  "amphora": lambda: Mount(binary, options.options, "--keep-awake", "false"),
-                 "awake": lambda: Mount(binary, options.options, "--keep-awake", "true")}
-        places = {name: stack.enter_context(kinds[name]()) for name in options.columns.split(",")}
+                 "awake": lambda: Mount(binary, options.options, "--keep-awake", "true"),
+                 "before": lambda: Mount(options.compare, options.options, "--keep-awake", "false")}
+        columns = options.columns.split(",") + (["before"] if options.compare else [])
+        places = {name: stack.enter_context(kinds[name]()) for name in columns}
         results, errors = {name: [] for name in places}, []
         for number in range(options.rounds):
             for turn, group in enumerate(chosen, number):

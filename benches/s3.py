@@ -65,10 +65,14 @@ BARS = [
 ]
 
 
+# The column of the other build that --compare names.
+BEFORE = "before"
+
+
 def measure(name, options):
     """All phases on one server; the answers of the load generator by phase."""
     answers = {}
-    with Server(name, options.load, options.amphora if name == "amphora" else None) as server:
+    with Server(name, options.load, {"amphora": options.amphora, BEFORE: options.compare}.get(name)) as server:
         for phase, operation, given in PHASES:
             if options.only and not re.search(options.only, phase, re.IGNORECASE):
                 continue
@@ -132,12 +136,13 @@ def main():
     parser.add_argument("--peers", nargs="*", default=["minio", "versitygw"], choices=list(PEERS))
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--amphora", help="the binary; a release build if not given")
+    parser.add_argument("--compare", help="another binary of Amphora, measured beside it in each round")
     options = parser.parse_args()
     peers = [] if options.no_peers else options.peers
     if peers:
         subprocess.run([str(ROOT / "benches" / "peers.sh"), *peers], check=True)
     options.amphora, options.load = amphora_binary(options.amphora), load_binary()
-    servers = ["amphora", *installed(peers)]
+    servers = ["amphora", *([BEFORE] if options.compare else []), *installed(peers)]
     results = {name: [] for name in servers}
     for round_number in range(options.rounds):
         # In turn, each time with another server first, so that a drift of the machine affects all.
@@ -145,7 +150,7 @@ def main():
         for name in servers[turn:] + servers[:turn]:
             print(f"round {round_number + 1}: {name}", file=sys.stderr, flush=True)
             results[name].append(measure(name, options))
-    for name in servers[1:]:
+    for name in installed(peers):
         print(f"{name}: on disk when a PUT is acknowledged: {PEERS[name][1]}")
     table(results, [phase for phase, _, _ in PHASES if any(phase in answers for answers in results["amphora"])])
     return 1 if print_bars(results) else 0

@@ -104,7 +104,7 @@ class Server:
 
     def __init__(self, name, load, binary=None):
         self.name, self.load = name, load
-        self.start = amphora if name == "amphora" else PEERS[name][0]
+        self.start = PEERS[name][0] if name in PEERS else amphora
         self.binary = str(binary or TOOLS / "bin" / name)
 
     def __enter__(self):
