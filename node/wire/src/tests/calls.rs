@@ -136,6 +136,21 @@ async fn a_quiet_connection_lives_by_pings() {
 }
 
 #[tokio::test]
+async fn a_renewal_waits_for_no_memory_of_transfers() {
+    let running = Running::with(SPOKEN, Limits { total_bytes: 1 << 20, ..Limits::default() }).await;
+    let (node, _events) = running.node();
+    let waiting = tokio::spawn({
+        let node = node.clone();
+        async move { node.call("wait".into(), Bytes::new(), PAYLOAD_BYTES).await }
+    });
+    until(|| running.service().running.load(SeqCst) == 1).await;
+    assert_eq!(running.server.free_bytes(), 0);
+    let renewed = tokio::time::timeout(Duration::from_secs(5), node.control("renew".into())).await;
+    assert_eq!(renewed.expect("it does not wait").expect("an answer").head, "renew");
+    waiting.abort();
+}
+
+#[tokio::test]
 async fn calls_beyond_the_budget_wait_and_all_are_answered() {
     let limits = Limits { requests: 4, connection_bytes: 1, total_bytes: 1 << 20, ..Limits::default() };
     let running = Running::with(SPOKEN, limits).await;
