@@ -136,6 +136,20 @@ async fn a_quiet_connection_lives_by_pings() {
 }
 
 #[tokio::test]
+async fn a_store_without_room_is_not_asked_again_at_once() {
+    let running = Running::with(SPOKEN, Limits { connections: 0, ..Limits::default() }).await;
+    let (_node, mut events) = running.node();
+    let (began, mut refused) = (std::time::Instant::now(), 0);
+    while began.elapsed() < Duration::from_millis(500) {
+        assert_eq!(refusal(&mut events).await.reason, Reason::Busy);
+        refused += 1;
+    }
+    // Three connections. Their pauses double from 5 ms, and are at least half of 50 ms from the fifth attempt on.
+    let most = 3 * (5 + began.elapsed().as_millis() / 25);
+    assert!(refused <= most, "{refused} attempts, at most {most}");
+}
+
+#[tokio::test]
 async fn a_renewal_waits_for_no_memory_of_transfers() {
     let running = Running::with(SPOKEN, Limits { total_bytes: 1 << 20, ..Limits::default() }).await;
     let (node, _events) = running.node();
