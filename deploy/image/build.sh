@@ -20,7 +20,7 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # Static with glibc, the C library that everything is tested with: no loader and no library in the image.
 program() {
   [ -n "${PROGRAM:-}" ] && { echo "$PROGRAM"; return; }
-  RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --ignore-rust-version --package amphora --target "$target" >&2
+  RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --ignore-rust-version --package amphora --target "$target" >&2
   echo "target/$target/release/amphora"
 }
 
