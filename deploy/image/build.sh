@@ -20,15 +20,17 @@ version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # Static with glibc, the C library that everything is tested with: no loader and no library in the image.
 program() {
   [ -n "${PROGRAM:-}" ] && { echo "$PROGRAM"; return; }
-  RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --ignore-rust-version --package amphora --target "$target" >&2
+  RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked --ignore-rust-version --package amphora --target "$target" >&2
   echo "target/$target/release/amphora"
 }
 
 # files DIR: the tree of the image below DIR/ARCH.
 files() {
-  local root=$1/$arch built
+  local root=$1/$arch built headers
   built=$(program)
-  ! objdump --private-headers "$built" | grep -q NEEDED || { echo "build.sh: $built is not static" >&2; return 1; }
+  # Not in one pipeline: without objdump, or if grep ends before it, that would pass for a static program.
+  headers=$(objdump --private-headers "$built")
+  ! grep -q NEEDED <<<"$headers" || { echo "build.sh: $built is not static" >&2; return 1; }
   rm -rf "$root" "$1.debug/$arch"
   mkdir -p "$root/usr/bin" "$root/usr/share/doc/amphora" "$root/etc" "$1.debug/$arch"
   objcopy --only-keep-debug "$built" "$1.debug/$arch/amphora.debug"

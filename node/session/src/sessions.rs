@@ -106,14 +106,15 @@ impl<C: Clone> Sessions<C> {
         Self { terms, recovered, sessions }
     }
 
-    /// A session was recorded. Opening it twice is opening it once.
+    /// A session was recorded. Opening it twice is opening it once, and a renewal: its node counts the lease from the opening
+    /// that is answered.
     pub fn opened(&mut self, id: SessionId, now: Moment) {
         let fresh = || Session {
             lease: Granted::new(self.terms, now),
             changes: Outbox::new(self.terms.changes),
             phase: Phase::Live,
         };
-        self.sessions.entry(id).or_insert_with(fresh);
+        self.sessions.entry(id).and_modify(|known| known.lease.renew(now)).or_insert_with(fresh);
     }
 
     /// The node of a session is there again. `false` if there is no such session.
@@ -293,6 +294,14 @@ mod tests {
         assert!(ended.is_passed(&barrier));
         assert_eq!(ended.renew(B, at(1002)), Renewal::NoSession);
         assert_eq!(ended.permit(Some(B), Wish::Read), Permit::NoSession);
+    }
+
+    #[test]
+    fn an_opening_that_is_sent_again_begins_the_lease_that_its_node_counts() {
+        let mut table = fresh(&[A]);
+        table.opened(A, at(900));
+        assert_eq!(table.overdue(at(1899)), []);
+        assert_eq!(table.overdue(at(1901)), [A]);
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub struct Context {
     pub session: u64,
     /// The program behind the call; `None` if the mount itself asks.
     pub caller: Option<Caller>,
-    /// The kernel's request that the call is part of. At most one call of class [`crate::Class::Once`] belongs to a
-    /// request, so the request's number identifies its recorded outcome.
+    /// The kernel's request that the call is part of. At most one call that records an outcome belongs to a request, so the
+    /// request's number identifies it.
     pub request: Option<RequestId>,
 }

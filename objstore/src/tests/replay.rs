@@ -1,5 +1,7 @@
 //! Requests that a server executed and did not answer, sent again to the next one.
 
+use objstore_files::{Caller, FileSession};
+
 use super::kernel::{Kernel, restart};
 use super::mounted_versions::{history, resize, texts};
 use super::sessions::records;
@@ -7,8 +9,8 @@ use super::test_store::{TestStore, by_root, find, read_file};
 use crate::error::{Error, Posix, Result};
 use crate::name::BucketName;
 use crate::record::key::tag;
-use crate::store::Versioning;
-use crate::volume::replay::serve;
+use crate::store::{SetBucket, Versioning};
+use crate::volume::replay::{RequestId, serve};
 use crate::volume::{Make, Rename, RenameMode, Volume, XattrMode};
 
 fn mounted(test: &TestStore) -> (BucketName, Kernel) {
@@ -206,6 +208,49 @@ fn a_request_begins_one_version_however_often_it_is_sent() {
     kernel.ask_as(late, |volume| volume.write(ino, 0, b"O", false).map(drop)).unwrap();
     assert_eq!(texts(&history(&test, &bucket, "f")), ["S3", "Other!", "other!", "o", "one"]);
     assert_eq!(read_file(kernel.volume(), ino), b"Other!");
+    kernel.unmount();
+    test.audit_collected();
+}
+
+#[test]
+fn a_change_through_the_seam_begins_one_version_however_often_it_is_sent() {
+    let test = TestStore::in_memory();
+    let (bucket, mut kernel) = mounted(&test);
+    test.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+    test.put(&bucket, "f", b"one").unwrap();
+    let ino = kernel.look_up("f");
+    let write = |kernel: &Kernel, request: RequestId| {
+        let session = FileSession::from(kernel.volume().clone());
+        let files = session.serving(Caller { uid: 0, gid: 0, pid: 0 }, request);
+        files.write(ino, 0u64, false, b"ONE").unwrap();
+        assert_eq!(files.recorded(), Some(request), "its record is removed once it is answered");
+    };
+    let request = kernel.request();
+    write(&kernel, request);
+    let test = restart(test, &mut [&mut kernel]);
+    write(&kernel, RequestId { resent: true, ..request });
+    assert_eq!(texts(&history(&test, &bucket, "f")), ["ONE", "one"]);
+    kernel.unmount();
+    test.audit_collected();
+}
+
+#[test]
+fn the_record_of_a_version_that_a_failed_change_began_goes_too() {
+    let test = TestStore::in_memory();
+    let (bucket, mut kernel) = mounted(&test);
+    test.switch_versioning(&bucket, Versioning::Enabled).unwrap();
+    test.put(&bucket, "f", b"one").unwrap();
+    let set = SetBucket { quota_bytes: Some(Some(100)), ..SetBucket::default() };
+    test.run(test.store.set_bucket(&bucket, set)).unwrap();
+    let ino = kernel.look_up("f");
+    let session = FileSession::from(kernel.volume().clone());
+    let caller = Caller { uid: 0, gid: 0, pid: 0 };
+    let (refused, made) = (kernel.request(), kernel.request());
+    session.serving(caller, refused).write(ino, 0u64, false, &[0; 8 << 10]).unwrap_err();
+    assert_eq!(texts(&history(&test, &bucket, "f")), ["one", "one"], "a version was begun");
+    session.serving(caller, made).make(1u64, "g", Make::File, by_root(0o644)).unwrap();
+    assert_eq!(records(&test, tag::REPLAY), 1, "that of the last request alone");
+    drop(session);
     kernel.unmount();
     test.audit_collected();
 }

@@ -1,11 +1,12 @@
 //! A session as the service of files that a mount uses (`objstore-files`).
 //!
 //! - Each operation is one line: it calls the method of [`Volume`] that does it. Nothing is decided here.
-//! - Only a call of class [`Class::Once`] acts for its request, so that its outcome is recorded: see `replay`.
+//! - A call that changes the store acts for its request, so that what must not be done again is recorded: the outcome of a
+//!   call of class `Once`, and the version that any change of content begins. See `replay`.
 
 use objstore_files::{
-    About, Answer, AttributeOp, Backing, Changes, Class, ContentOp, Context, FileService, FileSession, LocalFiles,
-    NameOp, Op, OpenOp, Released, Reply, RequestId, Unfit,
+    About, Answer, AttributeOp, Backing, Changes, ContentOp, Context, FileService, FileSession, LocalFiles, NameOp, Op,
+    OpenOp, Released, Reply, RequestId, Unfit,
 };
 
 use super::replay::{Call, Recorded};
@@ -32,12 +33,20 @@ impl FileService for Volume {
             let why = format!("this service serves session {}", self.number());
             return Err(Error::invalid("session", context.session.to_string(), why));
         }
-        let Some(request) = context.request.filter(|_| op.class() == Class::Once) else {
+        let Some(request) = context.request.filter(|_| op.class().changes_store()) else {
             return Ok(Answer { reply: self.execute(op, data)?, recorded: false });
         };
         let call = Call::new(request);
-        let reply = self.for_call(&call).execute(op, data)?;
-        Ok(Answer { reply, recorded: call.recorded().is_some() })
+        let done = self.for_call(&call).execute(op, data);
+        let recorded = call.recorded();
+        match done {
+            Ok(reply) => Ok(Answer { reply, recorded: recorded.is_some() }),
+            // The version was begun and the change failed: an error says nothing of a record, and is not sent again.
+            Err(error) => {
+                recorded.into_iter().for_each(Recorded::answered);
+                Err(error)
+            }
+        }
     }
 
     fn answered(&self, request: RequestId) {

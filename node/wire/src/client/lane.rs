@@ -1,7 +1,7 @@
 //! One role's connection, opened again whenever it ends, with pauses in between.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, watch};
@@ -112,11 +112,15 @@ impl<T: Transport> Keeper<T> {
             let opened = open(&*self.transport, &self.config, self.role, &self.events, &self.random).await;
             match opened {
                 Ok((connection, driven)) => {
-                    self.backoff.reset();
+                    let began = Instant::now();
                     // The event first, so that nothing on the connection overtakes it.
                     self.tell(Event::Connected(self.role)).await;
                     self.state.send_replace(State::Up(connection));
                     let refusal = driven.run().await;
+                    // A store that is full or stopping admits a connection and ends it at once: that is no success.
+                    if began.elapsed() >= self.config.pauses.1 {
+                        self.backoff.reset();
+                    }
                     self.down(refusal).await;
                 }
                 Err(Failed::Refused(refusal)) => self.down(Some(refusal)).await,

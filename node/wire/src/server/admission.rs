@@ -1,7 +1,9 @@
 //! How many connections a listener has: strangers, strangers of one address, and admitted peers.
+//!
+//! A host with IPv6 has 2^64 addresses, so all addresses of a network of 64 bits count as one.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -49,6 +51,7 @@ impl Admission {
 
     /// Counts a new connection, unless there are too many.
     pub(super) fn enter(&self, address: IpAddr) -> Option<Stranger> {
+        let address = network(address);
         let mut counts = self.counts.lock();
         let most = counts.per_address_most;
         if counts.strangers >= counts.strangers_most {
@@ -76,6 +79,14 @@ impl Admission {
             }
             changed.await;
         }
+    }
+}
+
+/// What counts as one address.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into(),
+        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -114,6 +125,20 @@ impl Drop for Seat {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_addresses_of_a_host_count_as_one() {
+        let limits = Limits { strangers_per_address: 1, ..Limits::default() };
+        let admission = Admission::new(&limits);
+        let enter = |address: &str| admission.enter(address.parse().expect("an address"));
+        let held = [enter("2001:db8::1"), enter("2001:db8:0:1::1"), enter("10.0.0.1"), enter("10.0.0.2")];
+        assert!(held.iter().all(Option::is_some));
+        for same in ["2001:db8::ffff:0:0:2", "::ffff:10.0.0.1"] {
+            assert!(enter(same).is_none(), "{same}");
+        }
+        drop(held);
+        assert!(admission.counts.lock().by_address.is_empty());
+    }
 
     #[test]
     fn strangers_of_one_address_leave_room_for_others_and_for_admitted_peers() {

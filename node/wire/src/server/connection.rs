@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::admission::Stranger;
 use super::sessions::Member;
-use super::{DRAIN, Shared};
+use super::{CONTROL_CONNECTION_BYTES, DRAIN, Shared};
 use crate::budget::{Budget, Share};
 use crate::credential::Binding;
 use crate::frame::{Frame, body_bytes};
@@ -80,13 +80,15 @@ where
     let writer = write(Writer::new(output, limits.stall), queue, peer.role, Ping::Never);
     let mut writer = tokio::spawn(writer);
     shared.service.connected(&peer, Notices::new(peer.role, outgoing.clone()));
+    let role = peer.role;
+    let own_bytes = if role == Role::Control { CONTROL_CONNECTION_BYTES } else { limits.connection_bytes };
     let mut connection = Connection {
         shared: Arc::clone(shared),
-        role: peer.role,
+        role,
         peer,
         outgoing,
         places: Arc::new(Semaphore::new(usize::try_from(limits.requests).unwrap_or(1))),
-        memory: Budget::new(limits.connection_bytes),
+        memory: Budget::new(own_bytes),
         running: Arc::default(),
         tasks: JoinSet::new(),
     };
@@ -97,7 +99,7 @@ where
     };
     // Drops the calls that still run.
     connection.tasks.abort_all();
-    let Connection { outgoing, role, .. } = connection;
+    let Connection { outgoing, .. } = connection;
     if let Some(refusal) = refusal {
         let last = Frame::new(Kind::Refusal, role, refusal.encode());
         let said = async {
@@ -161,7 +163,7 @@ impl<V: Service> Connection<V> {
                 self.start(frame, held).await
             }
             Kind::Notice => {
-                let _share = self.shared.memory.take(body_bytes(&header) as u64).await;
+                let _share = self.shared_memory().take(body_bytes(&header) as u64).await;
                 let frame = read_body(input, &header, pace).await?;
                 self.shared.service.notice(&self.peer, frame.head).await;
                 Ok(())
@@ -180,8 +182,16 @@ impl<V: Service> Connection<V> {
         let bytes = body_bytes(header) as u64 + u64::from(header.reply_bytes);
         // The connection's own first, so that one connection never holds the memory of all while it waits for its own.
         let own = self.memory.take(bytes).await;
-        let all = self.shared.memory.take(bytes).await;
+        let all = self.shared_memory().take(bytes).await;
         Held { place, shares: vec![own, all] }
+    }
+
+    /// The memory that this connection shares with the others of its kind.
+    fn shared_memory(&self) -> &Budget {
+        match self.role {
+            Role::Control => &self.shared.control_memory,
+            Role::Calls | Role::Bulk => &self.shared.memory,
+        }
     }
 
     async fn control(&self, header: &Header) {

@@ -34,6 +34,11 @@ use sessions::Sessions;
 
 /// The pause after the system had no descriptor or memory for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The memory for calls of one control connection: one largest head.
+const CONTROL_CONNECTION_BYTES: u64 = 256 << 10;
+/// The memory for calls of all control connections. It is apart, so that a renewal never waits for transfers, whose memory
+/// may all be in use while the disk is slow.
+const CONTROL_BYTES: u64 = 64 << 20;
 /// How long connections may take to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -48,7 +53,8 @@ pub struct Limits {
     pub strangers_per_address: usize,
     /// The most calls of one connection that run at once.
     pub requests: u32,
-    /// The memory for calls of one connection and their answers. At least a largest call with a largest answer.
+    /// The memory for calls of one connection and their answers. At least a largest call with a largest answer. A control
+    /// connection has less, and nothing of `total_bytes`.
     pub connection_bytes: u64,
     /// The memory for calls of all connections and their answers.
     pub total_bytes: u64,
@@ -100,6 +106,7 @@ struct Shared<V> {
     offer: Offer,
     random: Random,
     memory: Budget,
+    control_memory: Budget,
     admission: Admission,
     sessions: Sessions,
 }
@@ -120,6 +127,7 @@ impl<V: Service> Server<V> {
             offer: Offer { versions, features },
             random,
             memory: Budget::new(limits.total_bytes),
+            control_memory: Budget::new(CONTROL_BYTES),
             admission: Admission::new(&limits),
             sessions: Sessions::default(),
         };
@@ -136,7 +144,7 @@ impl<V: Service> Server<V> {
         self.shared.admission.admitted()
     }
 
-    /// How much memory for calls and answers is free.
+    /// How much memory for calls and answers is free, without that of control connections.
     pub fn free_bytes(&self) -> u64 {
         self.shared.memory.free_bytes()
     }

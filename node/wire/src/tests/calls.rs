@@ -136,6 +136,35 @@ async fn a_quiet_connection_lives_by_pings() {
 }
 
 #[tokio::test]
+async fn a_store_without_room_is_not_asked_again_at_once() {
+    let running = Running::with(SPOKEN, Limits { connections: 0, ..Limits::default() }).await;
+    let (_node, mut events) = running.node();
+    let (began, mut refused) = (std::time::Instant::now(), 0);
+    while began.elapsed() < Duration::from_millis(500) {
+        assert_eq!(refusal(&mut events).await.reason, Reason::Busy);
+        refused += 1;
+    }
+    // Three connections. Their pauses double from 5 ms, and are at least half of 50 ms from the fifth attempt on.
+    let most = 3 * (5 + began.elapsed().as_millis() / 25);
+    assert!(refused <= most, "{refused} attempts, at most {most}");
+}
+
+#[tokio::test]
+async fn a_renewal_waits_for_no_memory_of_transfers() {
+    let running = Running::with(SPOKEN, Limits { total_bytes: 1 << 20, ..Limits::default() }).await;
+    let (node, _events) = running.node();
+    let waiting = tokio::spawn({
+        let node = node.clone();
+        async move { node.call("wait".into(), Bytes::new(), PAYLOAD_BYTES).await }
+    });
+    until(|| running.service().running.load(SeqCst) == 1).await;
+    assert_eq!(running.server.free_bytes(), 0);
+    let renewed = tokio::time::timeout(Duration::from_secs(5), node.control("renew".into())).await;
+    assert_eq!(renewed.expect("it does not wait").expect("an answer").head, "renew");
+    waiting.abort();
+}
+
+#[tokio::test]
 async fn calls_beyond_the_budget_wait_and_all_are_answered() {
     let limits = Limits { requests: 4, connection_bytes: 1, total_bytes: 1 << 20, ..Limits::default() };
     let running = Running::with(SPOKEN, limits).await;

@@ -12,7 +12,9 @@ pub enum Class {
     /// counts end with the process too.
     Count,
     /// It changes the store to a state that the call alone determines. A repetition is harmless unless another change of
-    /// the same file came in between: a wire repeats it before it sends later calls for the file.
+    /// the same file came in between: a wire repeats it before it sends later calls for the file. In a bucket that keeps
+    /// versions, the version that it begins is recorded under the number of the request, as with [`Class::Once`]: a
+    /// repetition continues that version.
     Set,
     /// It changes the store in a way that a repetition would do again or refuse. Its outcome is recorded in the
     /// transaction that makes the change, under the number of the request, until
