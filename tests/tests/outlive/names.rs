@@ -91,7 +91,7 @@ impl Folder<'_> {
     /// O_TMPFILE, and a name once it is written.
     fn create_nameless(&mut self, name: &str, rng: &mut Rng) {
         let content = content(rng);
-        let made = openat(CWD, self.dir, OFlags::TMPFILE | OFlags::RDWR, Mode::from_raw_mode(0o600));
+        let made = openat(CWD, self.dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::from_raw_mode(0o600));
         let mut file = File::from(must("O_TMPFILE", name, made.map_err(Into::into)));
         must("write", name, file.write_all(&content));
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));

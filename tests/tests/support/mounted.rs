@@ -7,20 +7,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
-use std::time::Duration;
 
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{Pid, Signal, kill_process};
 use tests::prelude::*;
 
-use super::cli::{cli, json};
+use super::cli::json;
 
 /// The time limit of a mount's use in seconds: far longer than the longest test takes.
 const USE_LIMIT: u64 = 1200;
-
-/// How often a busy mount is unmounted again, and after which pause.
-const BUSY_TRIES: usize = 50;
-const BUSY_PAUSE: Duration = Duration::from_millis(100);
 
 /// A mount; drop it before its server is killed on purpose.
 pub struct Mounted {
@@ -67,22 +62,11 @@ impl Mounted {
 
     /// Unmounts.
     ///
-    /// A process that another test starts has this process's open files until it executes its program, and with them
-    /// keeps the mount busy: such a refusal is repeated for some seconds.
-    ///
     /// # Panics
     /// The server refuses.
     #[track_caller]
     pub fn unmount(self, server: &Server) {
-        let mut outcome = cli(server, &["umount", text(&self.dir)]);
-        for _ in 0..BUSY_TRIES {
-            if !outcome.stderr.contains(" is busy: ") {
-                break;
-            }
-            std::thread::sleep(BUSY_PAUSE);
-            outcome = cli(server, &["umount", text(&self.dir)]);
-        }
-        assert!(outcome.status.success(), "{outcome}");
+        json(server, &["umount", text(&self.dir)]);
     }
 }
 
