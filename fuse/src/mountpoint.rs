@@ -45,7 +45,7 @@ pub fn mountpoint_state(path: &Path) -> MountpointState {
     if mounted.is_amphora { probe(path) } else { MountpointState::Other }
 }
 
-/// Unmounts the topmost mount at `path`, whatever the state of its server; processes inside keep it until they leave.
+/// Unmounts the topmost mount at `path`, in any state of its server; processes inside keep it until they leave.
 /// If nothing is mounted there, it succeeds.
 pub fn unmount_path(path: &Path) -> Result<()> {
     match unmount(&pin(path)?, UnmountFlags::DETACH) {

@@ -1,4 +1,5 @@
-//! Damaged records at the opening of a store: one of them keeps nothing else from being served (decision 0074).
+//! Damaged records at the opening of a store: each is logged and skipped, and everything else is served (decision
+//! 0074).
 
 use crate::error::{Error, Result};
 
@@ -9,7 +10,7 @@ pub fn unless_damaged<T>(what: impl std::fmt::Display, read: Result<T>) -> Resul
         Err(error @ Error::Corrupt { .. }) => {
             tracing::error!(
                 %what, %error,
-                "a damaged record is skipped at the start; stop the server and run `amphora check --repair` to mend the store"
+                "a damaged record is skipped at the start; stop the server and run `amphora check --repair` to repair the store"
             );
             Ok(None)
         }

@@ -41,7 +41,7 @@ use listeners::{OpenListeners, Ports};
 use signals::Signals;
 use sockets::Sockets;
 
-/// The time limit for requests in progress after the server was told to stop.
+/// The time limit for requests in progress after the server received a signal to stop.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 /// The number of threads for blocking work: enough to keep the disk busy, few enough for a small machine.

@@ -3,7 +3,7 @@
 //!
 //! - Accounts are stored by their ids, which are never reused: a later account with the name of a deleted one gets
 //!   nothing from it.
-//! - An absent list is the canned ACL `private`: the owner has FULL_CONTROL, and nobody else has access.
+//! - An absent list is the canned ACL `private`: the owner has FULL_CONTROL, and no other account has access.
 
 use std::collections::BTreeSet;
 

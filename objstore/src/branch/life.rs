@@ -75,7 +75,7 @@ fn child(
     now: Timestamp,
 ) -> Result<Branch> {
     let clone_group_key = key::by_id(tag::CLONE_GROUP, clone_group);
-    let what = format!("family {clone_group}");
+    let what = format!("clone group {clone_group}");
     let value = txn.get(&clone_group_key)?.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?;
     let mut record: FamilyRecord = decode(&what, &value)?;
     let id = record.next_branch;
@@ -104,7 +104,7 @@ pub fn kill_branch(txn: &mut dyn Txn, clone_group: CloneGroup, branch: Branch) -
 }
 
 fn get(read: &dyn Read, clone_group: CloneGroup, branch: Branch) -> Result<BranchRecord> {
-    let what = format!("branch {branch} of family {clone_group}");
+    let what = format!("branch {branch} of clone group {clone_group}");
     let value = read.get(&key::of_branch(tag::BRANCH, clone_group, branch))?;
     decode(&what, &value.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?)
 }

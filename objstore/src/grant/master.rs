@@ -177,7 +177,7 @@ fn read(disk: &dyn Disk, place: &KeyPlace, path: &Path) -> Result<Zeroizing<Mast
         Ok(key) => Ok(Zeroizing::new(key)),
         Err(_) => Err(Error::Unusable {
             why: format!(
-                "the master key {} has {} bytes instead of {MASTER_BYTES}: bring it back",
+                "the master key {} has {} bytes instead of {MASTER_BYTES}: put the original file back",
                 path.display(),
                 bytes.len()
             ),

@@ -141,7 +141,7 @@ fn run(passthrough: &Weak<Passthrough>) {
                 Some(Outcome::Damaged)
             }
             Err(error) => {
-                tracing::debug!(%error, "content was not compared");
+                tracing::debug!(%error, "cannot verify content; its reads go through the server");
                 None
             }
         };

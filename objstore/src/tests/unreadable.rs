@@ -87,7 +87,7 @@ pub(super) fn garble(dir: &Path, at: Vec<u8>) {
     write(dir, move |txn| txn.put(at, vec![0xff; 20]));
 }
 
-/// What a check finds is mended by one repair, after which the store is whole but for what is quarantined.
+/// One repair fixes everything that a check finds; then the store is intact except for quarantined content.
 fn repaired(dir: &Path) -> Vec<String> {
     let found = run(dir, &Options::default()).unwrap();
     assert!(!found.clean(), "it finds nothing");

@@ -18,7 +18,7 @@
 //! - A file with several names keeps its versions under the recorded one. If that name is gone, it records the next one
 //!   under which a mount looks it up; until then it cannot be written (ESTALE, after which the kernel looks it up
 //!   again). The keys of its other names have no versions: none is created under them, and none of these names moves to
-//!   another key (`rename`). So no key has a version twice, whatever order number the inode gets.
+//!   another key (`rename`). So no key has a version twice, with any order number of the inode.
 
 use super::lock::protection;
 use super::read::{Found, Tree};

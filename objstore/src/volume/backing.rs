@@ -50,7 +50,7 @@ impl Volume {
         Ok(opened.map(|file| Backing { file }).ok_or(Unfit::Now))
     }
 
-    /// Registers a file that an earlier process opened by passthrough, whatever the usual conditions.
+    /// Registers a file that an earlier process opened by passthrough; the usual conditions do not apply.
     pub fn back_again(&self, ino: u64) -> Result<()> {
         let core = &self.0.core;
         let _gate = core.gates.write_in_place(self.0.bucket);

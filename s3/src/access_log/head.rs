@@ -1,4 +1,4 @@
-//! What the head of a request says for its line: no copies, but handles to what was received.
+//! The parts of a request's head that its log line shows: shared handles to the received bytes, not copies.
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, REFERER, USER_AGENT};
 use http::request::Parts;
@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 
-/// How a request is signed, as a line tells it: the version of the signature, and where it stands.
+/// The signature of a request, as a line shows it: its version, and its place in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Signature {
     pub(super) version: &'static str,

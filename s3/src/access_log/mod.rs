@@ -5,7 +5,7 @@
 //!   up where the lines of a bucket go, and writes each batch as an object of the target bucket.
 //! - The buffer is bounded (`buffer`): lines beyond the bound are dropped and counted.
 //! - Delivery is best effort, as on AWS: an orderly end delivers what is buffered, a crash loses it.
-//! - Nothing here knows of requests or of the endpoint: `body` hands over what a line tells.
+//! - This module knows neither requests nor the endpoint: `outbound` gives it the values of a line.
 //! - What a client sends is escaped (`line`), so that no request can forge a line or a field.
 
 mod buffer;

@@ -1,7 +1,7 @@
-//! Where the access log of each bucket goes, as far as that was looked up.
+//! A cache of access log routes: for each bucket that was looked up, the target bucket and prefix of its log.
 //!
-//! - What was looked up holds while no bucket and no setting changes (`Store::access_epoch`).
-//! - Buckets that do not exist are remembered too, so that requests about them are not looked up one by one.
+//! - An entry is valid while no bucket and no setting changes (`Store::access_epoch`).
+//! - Missing buckets have entries too, so that requests about them are not looked up one by one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

@@ -1,4 +1,4 @@
-//! The document of a list: `AccessControlPolicy` (S3 API, GetObjectAcl, PutObjectAcl).
+//! The XML document of an access control list: `AccessControlPolicy` (S3 API, GetObjectAcl, PutObjectAcl).
 
 use objstore::Store;
 use objstore::store::{ACL_GRANTS_MAX, AccessList, Grantee};

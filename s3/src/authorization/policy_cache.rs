@@ -83,7 +83,7 @@ fn read(name: &BucketName, text: &str) -> Rule {
                     bucket = name.as_str(),
                     keys,
                     "the bucket's policy has condition keys that never have a value here: what it allows with them is not \
-                     allowed, what it denies with them is denied whatever their value; put a policy without them"
+                     allowed, what it denies with them is denied for every value; put a policy without them"
                 );
             }
             let public = policy.is_public();

@@ -1,4 +1,5 @@
-//! How many connections a listener has: strangers, strangers of one address, and admitted peers.
+//! The limits on connections of a listener: for peers that are not admitted yet (*strangers*), for strangers of one
+//! address, and for admitted peers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

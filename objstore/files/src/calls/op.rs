@@ -1,8 +1,8 @@
-//! An operation of a mount, and what its repetition does.
+//! An operation of a mount, and its class: whether a repeated call may be executed again.
 
 use super::{AttributeOp, ContentOp, NameOp, OpenOp};
 
-/// What a call changes, and so what its repetition does.
+/// What a call changes, which determines the effect of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// It changes nothing. A repetition is harmless at any time.
@@ -47,7 +47,7 @@ pub enum Op<'a> {
 }
 
 impl Op<'_> {
-    /// What a repetition does.
+    /// The class, which determines the effect of a repetition.
     pub fn class(&self) -> Class {
         match self {
             Self::Names(op) => op.class(),

@@ -1,4 +1,4 @@
-//! Where a redirect leads.
+//! The `Location` header of a redirect.
 //!
 //! - What the owner of the bucket wrote keeps the characters of a URL (`#!/`, `?a=b`); of what a client sent, all but
 //!   plain characters are percent-encoded.

@@ -4,8 +4,9 @@
 //!   the folder), the redirect that the object has, the folder of that name, routing rules about the error, the error
 //!   document.
 //! - Each object is read by a request of its own through `s3s` and the access check, without a key: the path is built
-//!   here, with an object in it always, and of the headers only conditions, ranges and what policies ask for go along.
-//! - Those requests leave no line and no figure; the request of the client has them.
+//!   here and always names an object, and of the headers only conditions, ranges and those that policies refer to are
+//!   passed on.
+//! - Those requests have no access line and no metrics; the client's request has both.
 
 use std::sync::Arc;
 
