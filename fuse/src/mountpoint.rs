@@ -1,4 +1,4 @@
-//! What is mounted at a path, found without waiting for the server of a file system.
+//! The state of a mount point, read without waiting for the server of a file system.
 //!
 //! - `/proc/self/mountinfo` lists mounts from the kernel's own memory. No call here that may reach a server resolves
 //!   the last component of a path, except [`probe`], which runs on a separate thread.

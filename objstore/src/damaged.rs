@@ -10,7 +10,7 @@ pub fn unless_damaged<T>(what: impl std::fmt::Display, read: Result<T>) -> Resul
         Err(error @ Error::Corrupt { .. }) => {
             tracing::error!(
                 %what, %error,
-                "a damaged record is skipped at the start; stop the server and run `amphora check --repair` to repair the store"
+                "a damaged record is skipped at the start; stop the server and run `amphora check --repair`"
             );
             Ok(None)
         }

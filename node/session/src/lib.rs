@@ -1,4 +1,5 @@
-//! What a node and a store agree on across lost connections, restarts and partitions: state machines without I/O.
+//! The protocol of sessions between a node and a store, as state machines without I/O: it keeps its promises across
+//! lost connections, restarts and partitions.
 //!
 //! - [`slot`]: a change is done exactly once, and a change that was not yet synced when the store lost power is done
 //!   again by the node that made it.

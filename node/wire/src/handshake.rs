@@ -31,7 +31,8 @@ pub enum Failed {
     Refused(#[from] Refusal),
     /// The other end is not the store that the credential belongs to.
     #[error(
-        "the server does not prove that it knows the secret of the access key: it is not the store, or a man in the middle relays the connection"
+        "the server does not prove that it knows the secret of the access key: it is not the store, or a man in the \
+         middle relays the connection"
     )]
     Impostor,
     /// A message breaks a rule.

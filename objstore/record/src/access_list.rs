@@ -38,7 +38,7 @@ pub struct AccessGrant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum GranteeKind {
-    /// Not set: the record is damaged, or of a later version. The grant is for nobody.
+    /// Not set: the record is damaged, or of a later version. The grant is for no account.
     None = 0,
     /// The owner of the bucket or object that has the list.
     Owner = 1,

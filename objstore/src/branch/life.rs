@@ -1,7 +1,7 @@
 //! Creation and deletion of branches.
 //!
-//! - A snapshot of a live branch turns it into an interior branch with two children: the snapshot and the new live
-//!   leaf.
+//! - A bucket writes its *live* branch. A snapshot turns that branch into an interior branch with two children: the
+//!   snapshot and the new live leaf.
 //! - A clone is a live child of a snapshot's branch, or, for a bucket, one of the two children into which the bucket
 //!   splits.
 //! - Uploads in progress belong to a bucket: their bytes continue with it, not with its snapshots and clones.

@@ -43,7 +43,7 @@ enum Outcome {
 }
 
 impl VerifiedBlobs {
-    /// Whether a blob is known to be sound; if that is not known, it is found out.
+    /// Whether a blob is known to match its checksums; if that is unknown, a verification is started.
     /// `start` starts the thread that compares; not if none can be started.
     fn is_valid(&self, now: Timestamp, blob: u64, start: impl FnOnce() -> bool) -> bool {
         let mut table = self.0.lock();
@@ -99,7 +99,7 @@ impl Table {
 }
 
 impl Passthrough {
-    /// Whether a blob is known to match its checksums; if that is not known, it is found out in the background.
+    /// Whether a blob is known to match its checksums; if that is unknown, it is verified in the background.
     pub fn is_verified(self: &Arc<Self>, blob: u64) -> bool {
         self.verified.is_valid(self.storage.clock.now(), blob, || start(self))
     }

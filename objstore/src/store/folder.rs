@@ -1,4 +1,4 @@
-//! Whether a folder can be a data folder, checked before anything in it is touched.
+//! The check that a folder can be a data folder, made before anything in it is changed.
 //!
 //! - A folder with `meta/version` holds a store, even beside other files: every store has that file, and opening
 //!   reports what else is missing.

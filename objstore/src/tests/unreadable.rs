@@ -194,7 +194,7 @@ fn settings_that_cannot_be_read_let_in_nobody_until_they_are_put_anew() {
             let at = key::by_id(tag::SETTINGS, record(txn).id);
             if gone { txn.delete(at) } else { txn.put(at, vec![0xff; 20]) }
         });
-        // Not mended yet, nothing is let in as if there were no policy.
+        // Until the repair, no caller is admitted as if there were no policy.
         let test = TestStore::at(dir).unwrap();
         is_damaged(test.store.settings(&name("jar")));
         let dir = closed(test);

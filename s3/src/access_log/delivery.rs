@@ -2,8 +2,8 @@
 //!
 //! - A batch becomes one object of the target bucket, which belongs to that bucket's owner as every object of it does.
 //!   The write is the server's own: no request, so it is logged nowhere, also in a bucket that is its own target.
-//! - What holds when logging is set holds at each delivery: the target is there, has the same owner, and has no default
-//!   retention. A batch that cannot be delivered is dropped and counted, with one warning.
+//! - Each delivery checks again what PutBucketLogging checked: the target exists, has the owner of the logged bucket,
+//!   and has no default retention. A batch that cannot be delivered is dropped and counted, with one warning.
 //! - One batch is written at a time, so the store never does more for logs than for one client.
 
 use std::sync::{Arc, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! What a request asks for, as access logs name it: `REST.` method `.` resource (S3 User Guide, "Amazon S3 server access
-//! log format", Operation).
+//! The name of a request's operation in access logs: `REST.` method `.` resource (S3 User Guide, "Amazon S3 server
+//! access log format", Operation).
 //!
 //! - The name follows from the URL, so that a request which was refused before it was routed has one too.
 

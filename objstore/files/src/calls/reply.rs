@@ -1,4 +1,4 @@
-//! What an operation returns.
+//! The values that operations return.
 
 use bytes::Bytes;
 use objstore_base::acl::Acl;
