@@ -22,14 +22,14 @@ pub(crate) struct Head {
     pub(super) host: Option<HeaderValue>,
     pub(super) referer: Option<HeaderValue>,
     pub(super) user_agent: Option<HeaderValue>,
-    /// The size of the content that it sends, as it says.
+    /// The declared size of the content that the request sends.
     pub(super) content_bytes: Option<u64>,
-    /// What its Authorization header says.
+    /// The version of the signature in the Authorization header.
     authorization: Option<&'static str>,
 }
 
 impl Head {
-    /// Of a request.
+    /// The parts of this head.
     pub(crate) fn of(head: &Parts) -> Self {
         let headers = &head.headers;
         Self {
@@ -47,12 +47,12 @@ impl Head {
         }
     }
 
-    /// Its URL.
+    /// The URL of the request.
     pub(crate) fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    /// How it is signed, if it is.
+    /// The signature of the request, if it has one.
     pub(super) fn signature(&self) -> Option<Signature> {
         if let Some(version) = self.authorization {
             return Some(Signature { version, place: "AuthHeader" });
@@ -62,7 +62,7 @@ impl Head {
         version.map(|(_, version)| Signature { version, place: "QueryString" })
     }
 
-    /// The parameters of the URL: the name of each, decoded, and the whole as it came.
+    /// The parameters of the URL: for each the decoded name, and the whole parameter as received.
     pub(super) fn parameters(&self) -> impl Iterator<Item = (String, &str)> {
         let pairs = self.uri.query().into_iter().flat_map(|query| query.split('&'));
         pairs.map(|pair| {

@@ -40,11 +40,11 @@ struct Inner {
     store: Store,
     lines: Lines,
     region: Arc<str>,
-    /// How old a line gets before it is delivered.
+    /// The age at which a line is delivered.
     delay: Duration,
     routes: Routes,
     buffer: Mutex<Buffer>,
-    /// There is something to look up or to deliver.
+    /// Wakes the delivery task: a line has to be looked up, or a batch is due.
     wake: Notify,
 }
 
@@ -55,7 +55,7 @@ impl AccessLog {
         Self(Arc::new(Inner { store, lines, region, delay, routes, buffer, wake: Notify::new() }))
     }
 
-    /// Logs a request about a bucket, if that is logged or not known not to be. `entry` is asked for only then.
+    /// Logs a request about a bucket, unless the bucket is known to have no access log. `entry` is called only then.
     pub(crate) fn record<'a>(&self, bucket: &BucketName, entry: impl FnOnce() -> Entry<'a>) {
         let inner = &self.0;
         let way = inner.routes.way(inner.store.access_epoch(), bucket);

@@ -8,11 +8,11 @@ pub enum Class {
     /// It changes nothing. A repetition is harmless at any time.
     Read,
     /// It changes counts that the service keeps in memory for the session: references and open files. A repetition
-    /// counts twice, so a wire that repeats a call has to return the first answer; that may be kept in memory, since the
-    /// counts end with the process too.
+    /// counts twice, so a transport that repeats a call has to return the first answer; that may be kept in memory,
+    /// since the counts end with the process too.
     Count,
     /// It changes the store to a state that the call alone determines. A repetition is harmless unless another change of
-    /// the same file came in between: a wire repeats it before it sends later calls for the file.
+    /// the same file came in between: a transport repeats it before it sends later calls for the file.
     Set,
     /// It changes the store in a way that a repetition would do again or refuse. Its outcome is recorded in the
     /// transaction that makes the change, under the number of the request, until

@@ -36,7 +36,7 @@ const REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-loc
 const ABOUT_CLIENT: [HeaderName; 2] = [REFERER, USER_AGENT];
 /// Headers of a read.
 const OF_READ: [HeaderName; 6] = [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE];
-/// What is encoded in the path of a request of our own.
+/// The characters that are encoded in the path of an inner request.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Answers a request of the website listener. An error is in the extensions of the answer.
