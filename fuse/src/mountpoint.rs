@@ -21,7 +21,7 @@ use crate::users::users_of;
 /// How long a server may take to answer before it counts as alive but slow. A dead server's mount fails at once.
 const PROBE_MAX: Duration = Duration::from_millis(500);
 
-/// What is mounted at a path.
+/// The state of a mount point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountpointState {
     /// Nothing is mounted.

@@ -3,8 +3,8 @@
 
 use crate::error::{Error, Result};
 
-/// What is read of one record while a store opens: damage costs what that record is about, and all else is served. `None`,
-/// with an error in the log that names `what`, where it is damaged.
+/// The value read from one record while a store opens. A damaged record is skipped, and everything else is served.
+/// `None`, with an error in the log that names `what`, where it is damaged.
 pub fn unless_damaged<T>(what: impl std::fmt::Display, read: Result<T>) -> Result<Option<T>> {
     match read {
         Err(error @ Error::Corrupt { .. }) => {

@@ -5,8 +5,8 @@
 //!   next server sends the invalidations again before anything else; a repeated one does no harm.
 //! - A record is removed with a later change that adds one, once every mount concerned has acknowledged it. The rest is
 //!   removed when a store opens, or when the last such mount of the bucket ends.
-//! - There are at most [`RECORDS_MAX`] records. Mounts that have not acknowledged the oldest of so many are lost
-//!   (`feed.rs`).
+//! - There are at most [`RECORDS_MAX`] records. At that number, mounts that have not acknowledged the oldest one are
+//!   lost (`feed.rs`).
 //! - A bucket without persistent sessions, or whose changes all come from its only mount, records nothing.
 
 use std::sync::Arc;

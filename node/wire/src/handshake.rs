@@ -1,8 +1,8 @@
 //! The handshake of a connection, both sides: hello, challenge, proof, welcome.
 //!
 //! - Four frames within one deadline, each within the bounds for peers that are not admitted yet.
-//! - A peer with an unknown access key has to send a proof too, and receives the refusal for a wrong secret. So the
-//!   answer reveals no access key.
+//! - A peer with an unknown access key has to send a proof too, and receives the refusal for a wrong secret. So a
+//!   refusal does not reveal whether an access key exists.
 
 use std::time::Duration;
 

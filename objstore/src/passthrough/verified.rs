@@ -24,7 +24,7 @@ const WAITING: usize = 1024;
 /// The most results kept.
 const KEPT: usize = 64 << 10;
 
-/// What is known of blobs with checksums.
+/// The results of verifications, and the queue of blobs to verify.
 #[derive(Default)]
 pub(super) struct VerifiedBlobs(Mutex<Table>);
 
@@ -90,7 +90,7 @@ impl VerifiedBlobs {
 }
 
 impl Table {
-    /// What is forgotten is found out again; damage is not forgotten.
+    /// A dropped result is found again by another verification; damage is never dropped.
     fn forget_some(&mut self) {
         if self.outcomes.len() >= KEPT {
             self.outcomes.retain(|_, outcome| !matches!(outcome, Outcome::Sound(_)));

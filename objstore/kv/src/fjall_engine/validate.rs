@@ -12,7 +12,7 @@
 //!   a large file, but not a small file before it.
 //! - Only the newest non-empty file may end in an incomplete batch, and only if that was not on disk
 //!   ([`torn`](super::torn)). An empty file may follow: fjall may create it after a failed write, and writes
-//!   nothing to it.
+//!   nothing more.
 //! - The files are synced after they were read. After a failed write, the page cache may hold data that the disk never
 //!   received, and drop it later: the next sync would succeed, and later batches would lack their predecessors.
 //!
