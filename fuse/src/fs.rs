@@ -1,6 +1,6 @@
 //! The file system: what each request means, in terms of the store and without the protocol's encoding.
 //!
-//! - `ops` has one `impl` block for each family of requests. Nodes and attributes are the mount's; everything between
+//! - `ops` has one `impl` block for each group of requests. Nodes and attributes are the mount's; everything between
 //!   is the store's.
 //! - Every method may wait for the disk, and none waits for the kernel.
 

@@ -192,7 +192,7 @@ mod tests {
         open.names(second, 0, load(NAMES_MAX / 2)).unwrap();
         assert!(open.is_full());
         open.names(first, 0, load(10)).unwrap();
-        assert!(!open.is_full(), "read anew, it keeps less");
+        assert!(!open.is_full(), "read again, it keeps less");
         open.close(first);
         open.close(second);
         assert_eq!(open.kept.load(Ordering::Relaxed), 0);

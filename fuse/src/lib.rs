@@ -1,11 +1,12 @@
 //! A bucket as a Linux file system: mounts a [`FileSession`](objstore_files::FileSession) through FUSE, without libfuse.
 //!
-//! - [`mount`] mounts the files of a session and serves it from this process until [`Mount::unmount`]. [`mountpoint_state`],
-//!   [`unmount_path`] and [`abandon_path`] inspect and clear mount points, also those of a process that died.
+//! - [`mount`] mounts the files of a session and serves them from this process until [`Mount::unmount`].
+//!   [`mountpoint_state`], [`unmount_path`] and [`abandon_path`] inspect and clear mount points, also those of a
+//!   process that died.
 //! - The crate `fuse-wire` speaks the FUSE protocol. `adapter` alone uses it: it unpacks requests and packs replies.
-//!   `fs` and `ops` hold what they mean.
-//! - A node is a persistent inode number and an open file is a plain value, so nothing that the kernel holds refers to
-//!   state of this process, except the names of a directory that is being listed.
+//!   `fs` and `ops` implement their meaning.
+//! - A node is a persistent inode number and an open file is a plain value. So the kernel holds no reference to state
+//!   of this process, except to the names of a directory that is being listed.
 //! - [`mount_kept`] also deposits the mount with a [`holder`], and [`take_over`] continues it in another process. A
 //!   [`Refusal`] answers a mount that cannot be taken over.
 //! - What the kernel caches is valid for a day, and is dropped as soon as the store's feed reports a change by another

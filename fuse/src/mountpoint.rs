@@ -1,4 +1,4 @@
-//! What is mounted at a path, found without waiting for the server of a file system.
+//! The state of a mount point, read without waiting for the server of a file system.
 //!
 //! - `/proc/self/mountinfo` lists mounts from the kernel's own memory. No call here that may reach a server resolves
 //!   the last component of a path, except [`probe`], which runs on a separate thread.
@@ -21,7 +21,7 @@ use crate::users::users_of;
 /// How long a server may take to answer before it counts as alive but slow. A dead server's mount fails at once.
 const PROBE_MAX: Duration = Duration::from_millis(500);
 
-/// What is mounted at a path.
+/// The state of a mount point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MountpointState {
     /// Nothing is mounted.
@@ -45,7 +45,7 @@ pub fn mountpoint_state(path: &Path) -> MountpointState {
     if mounted.is_amphora { probe(path) } else { MountpointState::Other }
 }
 
-/// Unmounts the topmost mount at `path`, whatever the state of its server; processes inside keep it until they leave.
+/// Unmounts the topmost mount at `path`, in any state of its server; processes inside keep it until they leave.
 /// If nothing is mounted there, it succeeds.
 pub fn unmount_path(path: &Path) -> Result<()> {
     match unmount(&pin(path)?, UnmountFlags::DETACH) {

@@ -1,15 +1,16 @@
 //! A separate process that sends cache invalidations to the kernel, for mounts that outlive the server.
 //!
 //! - The kernel processes an invalidation under locks that a program may hold while it waits for a reply of this very
-//!   mount, and the wait cannot be interrupted. While the server lives, that resolves itself. A server killed at that
-//!   moment could not end: its thread would wait for the program, the program for the next server, and the next server
-//!   for the data folder, which a process keeps until its last thread is gone.
+//!   mount, and the wait cannot be interrupted. A running server resolves that by its reply.
+//!   But a server killed at that moment could not end. Its thread would wait for the program, the program for the next
+//!   server, and the next server for the data folder, which a process keeps until its last thread has ended.
 //! - So a child process waits instead. It holds the mount's descriptor and one end of a socket, and nothing of the
 //!   store. Once the server is gone and the next one has answered the program, the child finds its socket closed and
 //!   ends.
 //! - One invalidation is in flight at a time, so their order is kept, and a confirmed one has been applied by the
 //!   kernel.
-//! - If the child dies, this process sends the invalidations itself, which is correct except for the danger above.
+//! - If the child dies, this process sends the invalidations itself, which is correct except for that deadlock after a
+//!   kill.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -260,7 +260,7 @@ impl FeedState {
         (queue.lost, queue.gone, queue.closed) = (true, true, true);
         queue.changes = VecDeque::new();
         let (bucket, mount) = (self.bucket, self.mount);
-        tracing::error!(bucket, mount, why, "a mount is ended, since it may show what is gone");
+        tracing::error!(bucket, mount, why, "a mount is ended, since it may show stale data: mount it again");
         self.filled.notify_all();
         self.settled.notify_waiters();
     }

@@ -2,7 +2,7 @@
 //! server.
 //!
 //! - A referenced inode that loses its last name stays as an orphan until its last reference is dropped.
-//! - Counts live in memory and end with the process. A mount taken over from an earlier process is an *inherited*
+//! - Counts are kept in memory and end with the process. A mount taken over from an earlier process is an *inherited*
 //!   session (`inherited`): its kernel may hold inodes that were not counted here, if they were created before the takeover.
 //!   Each inherited session is a *suspect* for such an orphan, which stays until the kernel of each suspect was asked
 //!   and did not hold it.

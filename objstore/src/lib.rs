@@ -3,8 +3,8 @@
 //!
 //! The strata, each using only those above it in this list; `tests/tests/tidy/strata.rs` holds that there is no cycle:
 //! 1. [`error`], [`clock`], [`name`], [`units`]; [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch`;
-//! 2. `storage`, what a whole store is kept on: metadata, blobs, disk, clock, random bytes; `blob_records`, who refers to
-//!    which blob, and its checksums;
+//! 2. `storage`, the storage below a whole store: metadata, blobs, disk, clock, random bytes; `blob_records`, the
+//!    references to each blob, and its checksums;
 //! 3. `buckets`, `settings`, `feed` (cache invalidations), `inode_refs` (inode references) and `state` (tables in memory of
 //!    what is in use) → `passthrough` (blobs that kernels have open); `core` holds them together with the storage: what
 //!    operations on trees and content are given;

@@ -8,7 +8,7 @@
 //! 4. The master key: refused if it is missing from an existing store.
 //! 5. The blobs; their records name the metadata batch after which they were written. If the metadata ends before that,
 //!    its log lost a synced tail: the store is refused before a new batch could hide the loss.
-//! 6. The epoch rises, synced: no blob id is reused, whatever the last process left. Then the root account.
+//! 6. The epoch rises, synced: so no blob id is ever reused. Then the root account.
 //! 7. Remains of the last process: mount sessions, the unlinked inodes they held, files that no record names, the
 //!    trash. Segments and dead branches follow in the background.
 //! 8. Counting the objects of buckets that an earlier version wrote and did not count; once.

@@ -1,5 +1,5 @@
-//! What a whole store is kept on: metadata, blobs, the disk under both, the clock and random bytes. It knows nothing of
-//! buckets.
+//! The storage below a whole store: metadata, blobs, the disk under both, the clock and random bytes. It knows nothing
+//! of buckets.
 
 use std::path::PathBuf;
 use std::sync::Arc;

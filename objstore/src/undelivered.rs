@@ -5,8 +5,8 @@
 //!   next server sends the invalidations again before anything else; a repeated one does no harm.
 //! - A record is removed with a later change that adds one, once every mount concerned has acknowledged it. The rest is
 //!   removed when a store opens, or when the last such mount of the bucket ends.
-//! - There are at most [`RECORDS_MAX`] records. Mounts that have not acknowledged the oldest by then are lost
-//!   (`feed.rs`).
+//! - There are at most [`RECORDS_MAX`] records. At that number, mounts that have not acknowledged the oldest one are
+//!   lost (`feed.rs`).
 //! - A bucket without persistent sessions, or whose changes all come from its only mount, records nothing.
 
 use std::sync::Arc;
@@ -46,10 +46,10 @@ pub(crate) fn publish(core: &Arc<Core>, bucket: u64, origin: u64, changes: &[Cha
 }
 
 /// Sends all recorded invalidations of a bucket to its mounts again, when a store opens. If they cannot be
-/// read, the mounts are ended, since nothing tells what they show that is gone.
+/// read, the mounts are ended, since their stale cache entries are unknown.
 pub(crate) fn give_again(core: &Core, read: &dyn Read, bucket: u64) -> Result<()> {
     let mounts = core.persistent.of_bucket(bucket);
-    let what = format_args!("what the mounts of bucket {bucket} have to forget");
+    let what = format_args!("the undelivered cache invalidations of bucket {bucket}");
     let Some(records) = unless_damaged(what, records(read, bucket))? else {
         core.feeds.lose_all(bucket);
         return Ok(());

@@ -1,4 +1,4 @@
-//! What operations are given: the service, and the request that they serve.
+//! The arguments of every operation: the service, and the request that it serves.
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
-//! Settings of buckets that are not offered: reading one answers that it is unset, as AWS answers for a bucket that never
-//! had it; removing one is done already; putting one is taken where that changes nothing, and refused by name otherwise.
+//! Settings of buckets that are not offered. Reading one answers that it is unset, as AWS answers for a bucket that
+//! never had it. Removing one succeeds without effect. Putting one succeeds if its value changes nothing; any other
+//! value is refused with the name of the setting.
 //!
 //! - A bucket has no encryption setting, although every bucket on AWS has one: content is not encrypted at rest here, and
-//!   a document that says AES256 would be a lie (decision 0064).
+//!   a document that says AES256 would be false (decision 0064).
 
 use s3s::dto::{
     AbacStatus, BucketAbacStatus, BucketAccelerateStatus, GetBucketAbacInput, GetBucketAbacOutput,

@@ -23,7 +23,7 @@ struct Rotated {
 }
 
 impl Row for Rotated {
-    const HEADERS: &'static [&'static str] = &["KEYS SEALED ANEW"];
+    const HEADERS: &'static [&'static str] = &["RESEALED KEYS"];
 
     fn cells(&self) -> Vec<String> {
         vec![self.resealed_keys.to_string()]

@@ -1,7 +1,7 @@
 //! The command `amphora holder`: the fd holder, which keeps a server's mounts while the server is restarted, killed or
 //! replaced.
 //!
-//! - It starts no runtime, and opens neither a store nor any other file: a few MiB that never have a reason to end.
+//! - It starts no runtime, and opens neither a store nor any other file. It takes a few MiB and has no reason to fail.
 //! - If a server started it, it leaves that server's session and process group, and ends once it holds nothing. As a
 //!   service of its own it runs until it is stopped.
 //!

@@ -1,7 +1,7 @@
 //! The two text formats of Prometheus metrics.
 //!
-//! - OpenMetrics 1.0 names a family of counters without `_total`; the older Prometheus format, 0.0.4, with it. A client
-//!   that asks for neither gets the older one, which every tool reads.
+//! - OpenMetrics 1.0 names a metric family of counters without `_total`; the older Prometheus format, 0.0.4, with it. A
+//!   client that asks for neither gets the older one, which every tool reads.
 
 use std::fmt::Write as _;
 

@@ -5,10 +5,10 @@
 //! - A record is written after the mount is made and before the request is answered, and removed after the unmount.
 //! - An unreadable record is skipped with a warning.
 //!
-//! A crash after the mount and before its record leaves a mount that the next server takes over from the holder and
-//! records then, or, without a holder, a dead unrecorded mount. A crash after the unmount and before the removal leaves
-//! a record without a mount: the next server removes it, or mounts again if --keep was given. Neither request was
-//! answered.
+//! A crash after the mount and before its record leaves an unrecorded mount: the next server takes it over from the
+//! holder and records it. Without a holder the mount is dead and stays unrecorded. A crash after the unmount and before
+//! the removal leaves a record without a mount: the next server removes it, or mounts again if --keep was given.
+//! Neither request was answered.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

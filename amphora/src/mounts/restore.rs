@@ -40,7 +40,12 @@ impl Table {
             let current = self.records.is_current(&record);
             match why {
                 Some(why) if record.keep || current => {
-                    tracing::error!(dir = %dir.display(), bucket = record.bucket, why, "a mount was lost");
+                    tracing::error!(
+                        dir = %dir.display(),
+                        bucket = record.bucket,
+                        why,
+                        "a mount was lost: mount it again, or end it with `amphora umount`"
+                    );
                     self.state().lost.insert(dir.clone(), why);
                 }
                 None if record.keep => {}

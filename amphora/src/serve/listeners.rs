@@ -120,7 +120,7 @@ impl OpenListeners {
         }
     }
 
-    /// Opens an endpoint: `served` completes once it was told to close and its requests are answered.
+    /// Opens an endpoint: `served` completes once it was asked to close and its requests are answered.
     pub(super) fn open<E: Display>(
         &mut self,
         name: &'static str,

@@ -8,8 +8,9 @@
 //!   is named.
 //! - Mounts of an earlier process are taken over before any endpoint opens, and missing mounts with --keep are made
 //!   again.
-//! - On SIGTERM or SIGINT no new work is accepted, requests in progress get [`DRAIN_LIMIT`], then mounts are left to
-//!   the holder, or ended if there is none, then the store is closed. A second signal ends the process at once.
+//! - On SIGTERM or SIGINT the server accepts no new work, and requests in progress get [`DRAIN_LIMIT`]. Then it leaves
+//!   the mounts to the holder, or ends them if there is none, and closes the store. A second signal ends the process at
+//!   once.
 //! - A crash leaves the store to its own recovery, stale sockets to the next start, and mounts to the holder. Without a
 //!   holder they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made
 //!   again, and the others are reported until they are mounted again or unmounted.
@@ -41,7 +42,7 @@ use listeners::{OpenListeners, Ports};
 use signals::Signals;
 use sockets::Sockets;
 
-/// The time limit for requests in progress after the server was told to stop.
+/// The time limit for requests in progress after the server received a signal to stop.
 const DRAIN_LIMIT: Duration = Duration::from_secs(10);
 
 /// The number of threads for blocking work: enough to keep the disk busy, few enough for a small machine.

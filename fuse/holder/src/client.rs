@@ -38,8 +38,8 @@ pub enum Error {
     },
     /// A process of a user who may not be the holder listens on the socket.
     #[error(
-        "what answers at {} runs as user {uid}, and a holder runs as root or as this program's own user: nothing is \
-         handed to it. Remove the socket, or name another with --holder-endpoint",
+        "the process that answers at {} runs as user {uid}, but a holder runs as root or as this program's user: no \
+         mount is handed to it. Remove the socket, or name another with --holder-endpoint",
         path.display()
     )]
     Stranger {

@@ -1,5 +1,6 @@
-//! What a mount leaves with the fd holder: `record` is the depositor's record of a mount, `held` what a later server
-//! reads from it. The holder itself, its protocol and its clients are the crate `fuse-holder`, handed on here.
+//! The deposit of a mount with the fd holder: `record` writes the record of a mount, `held` is a mount as a later
+//! server reads it from the record. The holder itself, its protocol and its clients are the crate `fuse-holder`,
+//! re-exported here.
 
 mod held;
 mod record;

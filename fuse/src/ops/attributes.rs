@@ -2,8 +2,8 @@
 //!
 //! - The kernel leaves clearing setuid and setgid to the server (HANDLE_KILLPRIV_V2): on chown for every caller; on
 //!   truncate, write and fallocate for callers without CAP_FSETID.
-//! - Before a content change that has to clear them, and for a chown(2) that changes neither owner nor group, the
-//!   kernel sends a SETATTR without attributes, and the bits are cleared then. If the caller neither owns nor may write
+//! - The kernel sends a SETATTR without attributes before a content change that has to clear these bits, and for a
+//!   chown(2) that changes neither owner nor group. The bits are cleared then. If the caller neither owns nor may write
 //!   the file, the call can only be such a chown(2), and nothing is changed.
 //! - The kernel sends the same SETATTR before root writes a file with capabilities, after it removed those. A file that
 //!   has both loses setuid too.

@@ -2,8 +2,9 @@
 //!
 //! - The kernel writes back mapped pages before the request and drops the target's pages after the reply. It copies
 //!   between mounts itself.
-//! - The kernel also asks for the target's setuid and setgid to be cleared, but names no caller then, and through an
-//!   idmapped mount the caller may not be found to own or write the file. So this module clears them as well.
+//! - The kernel also asks for the target's setuid and setgid to be cleared, but names no caller then. Through an
+//!   idmapped mount, such a request may seem to come from a process that neither owns nor may write the file. So this
+//!   module clears the bits as well.
 
 use objstore_files::Spot;
 

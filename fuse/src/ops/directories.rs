@@ -99,7 +99,7 @@ impl Fs<'_> {
     /// Returns the reference of a name that did not fit.
     fn forget_listed(&self, ino: u64) {
         if let Err(error) = self.files.forget(ino, 1u64) {
-            tracing::debug!(ino, %error, "a reference was not returned; it ends with the session");
+            tracing::debug!(ino, %error, "cannot return an inode reference to the store; it ends with the session");
         }
     }
 

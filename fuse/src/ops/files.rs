@@ -155,7 +155,7 @@ impl Fs<'_> {
 /// Logs that the announcement of a close got lost: the next writer waits for it in vain, for a bounded time.
 fn announced(done: objstore_base::error::Result<()>) {
     if let Err(error) = done {
-        tracing::debug!(%error, "the close of a file was not announced");
+        tracing::debug!(%error, "cannot report the close of a file to the store");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The meaning of requests, one module for each family of operations.
+//! The meaning of requests, one module for each group of operations.
 
 pub(crate) mod attributes;
 pub(crate) mod copies;

@@ -77,7 +77,7 @@ impl Fs<'_> {
         if !self.view.is_root(ino) {
             self.opens.forget(node);
             if let Err(error) = self.files.forget(ino, lookups) {
-                tracing::debug!(ino, %error, "references were not returned; they end with the session");
+                tracing::debug!(ino, %error, "cannot return inode references to the store; they end with the session");
             }
         }
     }

@@ -207,7 +207,7 @@ impl LockedNode<'_> {
         })
     }
 
-    /// The word decides: a slot gets its node after its word, and is free once the word is 0, whatever its node.
+    /// The word decides: a slot gets its node after its word, and is free once the word is 0, with any node.
     fn write(&mut self, number: u32, state: State) {
         let slot = &self.table.shared.slots()[number as usize];
         let word = state.encode();

@@ -139,7 +139,7 @@ impl Hello {
     pub fn read(device: OwnedFd, wishes: Features, limits: Limits) -> io::Result<Self> {
         let device = Device::new(device);
         let mut buffer = vec![0; READ_BYTES_MIN];
-        let gone = || io::Error::new(io::ErrorKind::UnexpectedEof, "the mount went away before it began");
+        let gone = || io::Error::new(io::ErrorKind::UnexpectedEof, "the mount was removed before its first request");
         let len = device.receive(&mut buffer)?.ok_or_else(gone)?;
         buffer.truncate(len);
         let offer = Offer::decode(&buffer).map_err(|_| unsupported("begins with something else than INIT 7"))?;
@@ -206,7 +206,7 @@ impl Agreed {
 
     /// Takes over a mount that another server began.
     pub fn resume(device: OwnedFd, agreement: &Agreement) -> io::Result<Self> {
-        let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "what was agreed for the mount cannot be read");
+        let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "the stored INIT reply of the mount is not valid");
         Offer::decode(&agreement.init).map_err(invalid)?;
         let answer = Answer::decode(&agreement.answer).map_err(invalid)?;
         let body = agreement.answer.as_slice().try_into().map_err(|_| invalid(Malformed))?;

@@ -1,10 +1,11 @@
 //! The certificate authority of a store, and the certificate that its listener for nodes shows.
 //!
-//! - The authority is made once, at the first start: `volume-ca.pem` is what nodes are given, `volume-ca-key.pem` is a
-//!   secret of the store. Its certificate has no expiry (RFC 5280, section 4.1.2.5), because nodes trust its key and
-//!   name alone.
-//! - A server certificate is issued at each start and again well before it expires. Its key is never written.
-//! - A crash between the two files leaves the key alone; the next start writes the certificate of that key.
+//! - The store creates the authority once, at its first start. Nodes receive the certificate `volume-ca.pem`; the key
+//!   `volume-ca-key.pem` is a secret of the store. The certificate has no expiry (RFC 5280, section 4.1.2.5), because
+//!   nodes trust the authority's key and name alone.
+//! - A server certificate is issued at each start and again well before it expires. Its key stays in memory.
+//!
+//! A crash between the writes of the two files leaves the key alone; the next start writes the certificate of that key.
 
 use std::fmt;
 use std::path::Path;
@@ -20,7 +21,7 @@ use zeroize::Zeroizing;
 
 pub use objstore_base::clock::Timestamp;
 
-/// The file that nodes are given.
+/// The file with the authority's certificate, which nodes receive.
 pub const CERTIFICATE_FILE: &str = "volume-ca.pem";
 /// The file with the authority's key.
 pub const KEY_FILE: &str = "volume-ca-key.pem";
@@ -32,7 +33,7 @@ const RENEWAL_DAYS: i64 = 30;
 /// How far the clock of a node may be behind.
 const SKEW_DAYS: i64 = 1;
 
-/// Why there is no certificate.
+/// Why the authority or a certificate is not available.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read or written.
@@ -49,12 +50,12 @@ pub enum Error {
     Exposed(String),
     /// The key file is damaged, or missing beside its certificate.
     #[error(
-        "{KEY_FILE} is missing or damaged: bring it back from a backup, or remove {CERTIFICATE_FILE} too and give every \
+        "{KEY_FILE} is missing or damaged: restore it from a backup, or remove {CERTIFICATE_FILE} too and give every \
          node the new one"
     )]
     Damaged,
     /// A certificate cannot be made, for example because a name is not a DNS name.
-    #[error("a certificate for {names:?} cannot be made")]
+    #[error("cannot create a certificate for {names:?}: use DNS names and IP addresses")]
     Made {
         /// The names it was to have.
         names: Vec<String>,

@@ -1,4 +1,4 @@
-//! What a peer needs to know of a session.
+//! The description of a session as bytes: its numbers, its root directory, and whether it refuses changes.
 
 use objstore_base::error::Result;
 use objstore_files::{About, SessionId};
@@ -7,7 +7,7 @@ use prost::Message;
 use crate::bounds::refused;
 use crate::message;
 
-/// The most bytes of it.
+/// The largest description in bytes.
 const BYTES_MAX: usize = 1024;
 
 /// A session as bytes.

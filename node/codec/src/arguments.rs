@@ -13,7 +13,7 @@ use crate::values::{
     which_acl, xattr_mode, xattr_mode_number,
 };
 
-/// The numbers of operations, in groups of 100 for the families. A number is never reused.
+/// The numbers of operations, in blocks of 100, one for each group of operations. A number is never reused.
 mod number {
     pub const LOOKUP: u32 = 1;
     pub const LOOKUP_ALL: u32 = 2;

@@ -1,4 +1,4 @@
-//! How large heads and the lists in them may be.
+//! Bounds on the size of heads, and on the lists and texts in them.
 
 use objstore_base::error::{Error, Posix, Result};
 use objstore_files::{DATA_BYTES_MAX, NAME_BYTES_MAX, NAMES_MAX, NameOp, Op};

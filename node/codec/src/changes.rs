@@ -1,4 +1,4 @@
-//! Batches of changes, in parts.
+//! Changes by other clients as bytes. A long batch is sent in several messages, each within its bounds.
 
 use objstore_base::error::Result;
 use objstore_files::Change;

@@ -1,4 +1,4 @@
-//! Errors: their kind, and what their message is made of, so that it reads the same on the other side.
+//! Errors as bytes: the kind of an error and the values in its message, so that both sides print equal messages.
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! The body of a fuzz target (`fuzz/`): heads of calls and replies, errors, changes and sessions, as arbitrary bytes.
 //!
-//! What decodes must encode to bytes that decode to the same value.
+//! A value that was decoded has to encode to bytes that decode to an equal value.
 
 use bytes::Bytes;
 

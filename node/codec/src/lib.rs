@@ -1,9 +1,9 @@
 //! Calls of a mount and their replies as bytes: the heads of the wire between a node and a store.
 //!
-//! - A head is a prost message, so fields can be added: an older peer skips them. A number of an operation, reply or error
-//!   is never reused; one that a peer does not know is refused by name. The bytes that are written or read are not in the
-//!   head: a frame carries them behind it as they are.
-//! - Bytes are hostile until decoded: every length is bounded, and what is decoded keeps the rules of its type
+//! - A head is a prost message, so fields can be added: an older peer skips them. The number of an operation, reply or
+//!   error is never reused; a peer refuses an unknown one with an error that contains it. The bytes of a file are not
+//!   in the head: a frame carries them behind it, unchanged.
+//! - Bytes from a peer are untrusted: every length is bounded, and every decoded value satisfies the rules of its type
 //!   ([`objstore_files`]).
 //! - A head's size is checked before it is decoded ([`CALL_BYTES_MAX`], [`REPLY_BYTES_MAX`]): a decoded value takes at most
 //!   some thirty times the memory of its head.

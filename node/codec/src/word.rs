@@ -1,7 +1,7 @@
-//! Words of errors that are fixed in the program that made them: the name of a field, a condition, a thing counted.
+//! Texts of errors that are constants (`&'static str`) in the program that made them, such as the name of a field.
 //!
-//! They arrive as text from another program, which may be of another version, and become fixed words again. The number of
-//! different words is bounded: a peer cannot fill the memory with them.
+//! A decoded text becomes a constant again by staying in memory until the process ends. The number and the length of
+//! such texts are bounded, so a peer cannot fill the memory with them.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

@@ -1,17 +1,18 @@
-//! What a node and a store agree on across lost connections, restarts and partitions: state machines without I/O.
+//! The protocol of sessions between a node and a store, as state machines without I/O: it keeps its promises across
+//! lost connections, restarts and partitions.
 //!
 //! - [`slot`]: a change is done exactly once, and a change that was not yet synced when the store lost power is done
 //!   again by the node that made it.
 //! - [`lease`]: a node stops serving from its caches before the store stops waiting for it. No clock of one machine is
 //!   compared with a clock of another.
-//! - [`change`]: changes of others reach every cache in order, and a change is answered only after all of them.
-//! - [`exclusive`]: one session alone answers changes of a volume itself, until it is recalled.
+//! - [`change`]: a change reaches the caches of all other nodes, in the order of the commits, before it is answered.
+//! - [`exclusive`]: the only user of a volume answers changes itself, until the store recalls that right.
 //! - [`lock`]: byte-range and whole-file locks across sessions.
 //! - [`sessions`]: the store's table of sessions, with the grace time after a restart.
 //!
 //! The clock is an argument ([`Moment`]); there is no randomness. `simulated/` runs all of them over a network that
-//! loses, delays, repeats and reorders, and proves the promises. Decisions 0090 and 0091 have the rules and what was
-//! rejected.
+//! loses, delays, repeats and reorders frames, and checks these promises. Decisions 0090 and 0091 have the rules and
+//! what was rejected.
 
 pub mod change;
 pub mod exclusive;

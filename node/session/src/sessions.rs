@@ -2,11 +2,11 @@
 //!
 //! - A session is recorded durably before its opening is answered, and removed by one transaction that also ends its
 //!   locks and its exclusive lease; every transaction of a session checks its record. So a fenced session changes
-//!   nothing, also if its calls are still on their way.
+//!   nothing, even by calls that are still on their way.
 //! - A change is answered when every other session has acknowledged it, or is ended. No session is ended before its node
 //!   has stopped serving from its caches.
-//! - After a restart nothing is known but the records. Until every recorded session has resumed or is ended, new changes
-//!   and locks wait, so that locks are reclaimed and lost changes are sent again before others take their place.
+//! - After a restart the store knows only the records. New changes and locks wait until every recorded session has
+//!   resumed or is ended. So nodes reclaim their locks and resend lost changes before anything can conflict with them.
 
 use std::collections::BTreeMap;
 

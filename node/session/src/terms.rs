@@ -1,4 +1,4 @@
-//! The figures that a node and a store agree on when a session is opened.
+//! The durations and limits that a node and a store agree on when a session is opened.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Budgets of memory: bytes are taken before they are allocated, and waiting for them stops the reading of a connection.
+//! Memory budgets: bytes are reserved before they are allocated. A connection reads nothing while it waits for a
+//! budget.
 
 use std::sync::Arc;
 

@@ -1,11 +1,11 @@
-//! What a node shows to be admitted, and the proofs that replace the sending of a secret.
+//! Credentials of a node, and the proofs that replace the sending of a secret.
 //!
 //! A proof is an HMAC-SHA256 under the secret of an access key, over the keying material that both ends of one TLS
 //! connection export ([`Binding`], RFC 9266 and RFC 8446 section 7.5) and over the frames of the handshake:
 //!
 //! - The secret never crosses the wire, and a recorded proof is worth nothing on another connection.
 //! - A man in the middle has two TLS connections with different bindings, so neither proof can be relayed.
-//! - Both sides prove: a server that does not know the secret is not believed, also with a valid certificate.
+//! - Both sides prove: a node refuses a server that does not know the secret, even one with a valid certificate.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What a node is admitted by.
+/// The credential of a node.
 #[derive(Clone)]
 pub enum Credential {
     /// An access key, such as S3 clients have: its id, and the secret to prove.

@@ -7,7 +7,7 @@ use crate::header::{Bounds, Role};
 use crate::hello::{self, Hello};
 use crate::refusal::Refusal;
 
-/// Reads the bytes as frames, with the bounds of strangers and of each role, and every head as each message.
+/// Reads the bytes as frames, with the bounds before admission and of each role, and every head as each message.
 pub fn peer(bytes: &[u8]) {
     let bytes = Bytes::copy_from_slice(bytes);
     let all = [Bounds::HANDSHAKE].into_iter().chain(Role::ALL.map(Role::bounds));

@@ -1,7 +1,8 @@
 //! The handshake of a connection, both sides: hello, challenge, proof, welcome.
 //!
-//! - Four frames within one deadline, each with the bounds of strangers.
-//! - An unknown access key is asked for its proof like a known one, and refused in the same words.
+//! - Four frames within one deadline, each within the bounds for peers that are not admitted yet.
+//! - A peer with an unknown access key has to send a proof too, and receives the refusal for a wrong secret. So a
+//!   refusal does not reveal whether an access key exists.
 
 use std::time::Duration;
 
@@ -30,7 +31,8 @@ pub enum Failed {
     Refused(#[from] Refusal),
     /// The other end is not the store that the credential belongs to.
     #[error(
-        "the server does not prove that it knows the secret of the access key: it is not the store, or something between changes the connection"
+        "the server does not prove that it knows the secret of the access key: it is not the store, or a man in the \
+         middle relays the connection"
     )]
     Impostor,
     /// A message breaks a rule.
@@ -192,7 +194,7 @@ async fn claim<V: Service>(
             if is_proof && known.is_some() {
                 return Ok((Claim::AccessKey(id.clone()), known));
             }
-            let advice = "the access key is unknown or revoked, or the secret is another one: check the credentials";
+            let advice = "the access key is unknown or revoked, or its secret is wrong: check the credentials";
             Err(Refusal::new(Reason::Credential, advice))
         }
         Shown::Ticket(ticket) => Ok((Claim::Ticket(ticket.clone()), None)),

@@ -13,7 +13,7 @@
 //!     24     4  largest payload of the answer in bytes; 0 outside a request
 //!     28     4  zero
 //! ```
-//! Integers are little-endian. Every byte is checked or means something, so two different headers never read alike.
+//! Integers are little-endian. Every byte is a field or is checked, so different bytes never decode to equal headers.
 
 /// The length of a header in bytes.
 pub const HEADER_BYTES: usize = 32;
@@ -233,7 +233,7 @@ pub enum Invalid {
         most_bytes: u32,
     },
     /// The frame has no place at this point of a connection.
-    #[error("a frame has a kind, role, number or flag that has no place here")]
+    #[error("a frame has a kind, role, number or flag that is not allowed at this point of the connection")]
     Order,
     /// The bytes end inside a frame.
     #[error("the connection ended inside a frame")]

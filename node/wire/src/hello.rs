@@ -1,4 +1,4 @@
-//! The messages of the handshake, and what is checked when one is read.
+//! The messages of the handshake, and their validation.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Reading and writing frames on a stream, with deadlines.
 //!
-//! - A connection may be quiet for its idle time, but a frame that began has to be whole before its own deadline.
-//! - Small frames that wait together are written together; large payload is written from where it lies.
+//! - A connection may be silent for its idle time, but a frame that began has to be complete before its own deadline.
+//! - Small frames that wait together are written together; a large payload is written without a copy.
 
 use std::future::Future;
 use std::io;

@@ -1,4 +1,4 @@
-//! The wire between a node and a store: frames over TCP and TLS 1.3, and who may speak over them.
+//! The wire between a node and a store: frames over TCP and TLS 1.3, and the admission of peers.
 //!
 //! - A frame is a fixed header, an opaque head (the bytes of a prost message) and raw payload. This crate reads no head
 //!   but those of the handshake.

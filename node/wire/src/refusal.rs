@@ -1,4 +1,4 @@
-//! Why the store ends a connection or does not serve a call.
+//! Refusals: the reasons for which a store ends a connection or does not serve a call.
 
 use std::fmt;
 
@@ -85,7 +85,7 @@ impl Refusal {
     /// out. An unreadable head is a refusal without a reason.
     pub fn decode(head: &[u8]) -> Self {
         let Ok(sent) = Sent::decode(head) else {
-            return Self::new(Reason::Other, "the peer refused, and its reason cannot be read");
+            return Self::new(Reason::Other, "the peer refused the connection or the call; its reason is unreadable");
         };
         let reason = Reason::try_from(sent.reason).unwrap_or(Reason::Other);
         let message = sent.message.chars().filter(|c| !c.is_control()).take(MESSAGE_CHARS).collect();

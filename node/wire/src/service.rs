@@ -1,4 +1,4 @@
-//! What a store supplies to the listener: who is admitted, and what answers calls.
+//! The interface that a store implements for its listener: admission of peers, and answers to calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub struct Answer {
 /// The future of [`Service::call`] is dropped when its connection ends, when its session ends, or when the node cancels
 /// the call. Work that has to be finished nevertheless runs in a task of its own; the slots of its session bound it.
 pub trait Service: Send + Sync + 'static {
-    /// What the service makes of a credential.
+    /// The service's identification of an admitted peer.
     type Identity: Send + Sync + 'static;
 
     /// The secret of an access key; `None` if the key is unknown or revoked. The peer does not learn which.

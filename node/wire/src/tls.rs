@@ -1,9 +1,9 @@
-//! TLS of both sides: version 1.3 alone, on the provider of the S3 listener.
+//! TLS on both sides: version 1.3 only, with the cryptography of the S3 listener.
 //!
 //! - No session is resumed: a certificate that is revoked or replaced is shown again on each connection, and early data,
 //!   which could be replayed, does not exist.
-//! - A node trusts a given authority, or (with an access key) a server that proves to know the key's secret. The proof
-//!   is bound to the connection, so no certificate is needed to unmask a man in the middle.
+//! - A node trusts a configured authority, or (with an access key) a server that proves knowledge of the key's secret.
+//!   The proof is bound to the connection, so it also reveals a man in the middle, without a certificate.
 //! - The certificate of a server is replaced while it runs; open connections keep the old one.
 
 use std::fmt;

@@ -41,7 +41,7 @@ pub enum Who {
 /// What one entry allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// To whom the entry applies.
+    /// The users or groups that the entry applies to.
     pub who: Who,
     /// Read (4), write (2) and execute (1).
     pub allowed: u16,

@@ -3,8 +3,7 @@
 //! - The kernel grants a write lease only to the sole process that has the file open. The lease is released at once,
 //!   since only the answer matters.
 //! - A process that opens the file in that moment waits until the lease is released, and the kernel signals the lease's
-//!   holder, by default with SIGIO, which ends a process that does not expect it: so the lease is set to use a signal
-//!   that is ignored by default.
+//!   holder. The default signal, SIGIO, would end this process: so the lease uses a signal that is ignored by default.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;

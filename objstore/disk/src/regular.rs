@@ -1,6 +1,6 @@
 //! Opening of regular files, and refusal of anything else that has the name of one.
 //!
-//! - open(2) of a FIFO waits for a process at its other end, a device may never end or act when it is opened, and a
+//! - open(2) of a FIFO waits for a process at its other end. A device may have no end, or act when it is opened. A
 //!   symbolic link can lead to either. A store has no such files: each is refused at once, with a message that names
 //!   its type.
 //! - Files of a store are opened without following a link ([`open`]). A file that the administrator names may be a

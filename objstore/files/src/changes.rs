@@ -1,4 +1,4 @@
-//! The changes that others make to the files of a session: what the session's caches have to drop.
+//! The stream of changes that other clients make: for each, a session drops the cached old state.
 
 /// A change by another client, whose old state a mount may have cached.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,8 +28,8 @@ pub enum Change {
     },
 }
 
-/// The changes by others (S3, other mounts), in commit order. Take a batch, drop the caches, then acknowledge: an S3
-/// write is answered only after that.
+/// The changes by other clients (S3, other mounts), in commit order. Take a batch, drop the caches, then acknowledge:
+/// an S3 write is answered only after that.
 pub trait Changes: Send {
     /// Waits for changes; `None` once the stream is closed and all earlier changes were taken. A batch has at most
     /// [`CHANGES_MAX`] changes.

@@ -1,4 +1,4 @@
-//! Ranges of files.
+//! Positions in files, and the ways to allocate a range.
 
 /// The most bytes that one call reads or writes: the largest request of the kernel.
 pub const DATA_BYTES_MAX: usize = 1 << 20;

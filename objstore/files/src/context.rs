@@ -1,4 +1,4 @@
-//! For whom a call is made: the session, the request of the kernel, and the program behind it.
+//! The context of a call: the session, the request of the kernel, and the program behind it.
 
 use std::num::NonZeroU64;
 

@@ -1,14 +1,15 @@
 //! The seam between a mount and the store that its files lie in.
 //!
-//! - [`FileService`] is the whole of what a mount asks of a store: [`FileService::call`] executes one [`Op`] for a
-//!   [`Context`], and [`FileService::changes`] returns what others change. The store implements it for a session on one
-//!   of its buckets; a client of a store on another machine can implement it too.
-//! - An [`Op`] and a [`Reply`] are plain values: they refer to nothing of a store and can be written to a wire. The bytes
-//!   of a file lie beside them and are not copied: a write's are lent, a read's are handed over.
-//! - [`Op::class`] says what a repetition of a call does, so that a wire knows what it has to do exactly once.
+//! - [`FileService`] has everything that a mount asks of a store: [`FileService::call`] executes one [`Op`] for a
+//!   [`Context`], and [`FileService::changes`] streams the changes by other clients. The store implements the trait for
+//!   a session on one of its buckets; a client of a store on another machine can implement it too.
+//! - An [`Op`] and a [`Reply`] are plain values: they refer to nothing of a store and can be sent over a network. The
+//!   bytes of a file lie beside them and are not copied: a write borrows them, a read returns them.
+//! - [`Op::class`] says whether a repeated call may be executed again, so that a network client knows which calls have
+//!   to be executed exactly once.
 //! - [`Files`] has a method for each operation. It acts for one request of the kernel, and remembers whether the store
 //!   recorded an outcome for it.
-//! - [`LocalFiles`] is what only a store on this machine can offer: descriptors of its files.
+//! - [`LocalFiles`] opens files for passthrough: only a store on this machine can hand descriptors to the kernel.
 
 mod attributes;
 mod calls;

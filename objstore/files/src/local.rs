@@ -1,4 +1,4 @@
-//! What only a service on the machine of its files can offer: descriptors that the kernel reads itself.
+//! Passthrough at the seam: descriptors of blobs, which the kernel reads itself. Only a store on this machine has them.
 
 use std::os::fd::BorrowedFd;
 
@@ -19,7 +19,7 @@ pub enum Unfit {
     Now,
 }
 
-/// What remains of a passthrough file that a mount released.
+/// The remaining use of a passthrough file that a mount released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
     /// Nothing of this mount's.

@@ -3,7 +3,7 @@
 //!
 //! - Accounts are stored by their ids, which are never reused: a later account with the name of a deleted one gets
 //!   nothing from it.
-//! - An absent list is the canned ACL `private`: the owner has FULL_CONTROL, and nobody else has access.
+//! - An absent list is the canned ACL `private`: the owner has FULL_CONTROL, and no other account has access.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub struct AccessGrant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum GranteeKind {
-    /// Not set: the record is damaged, or of a later version. The grant is for nobody.
+    /// Not set: the record is damaged, or of a later version. The grant is for no account.
     None = 0,
     /// The owner of the bucket or object that has the list.
     Owner = 1,

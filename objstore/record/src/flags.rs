@@ -17,7 +17,7 @@ pub enum Touching {
     /// Anything else.
     Changes,
     /// Writing back pages of a mapping. An immutable file was opened and mapped before it became so, and what the
-    /// program stored by then is kept. An append-only one may be opened and mapped afterwards.
+    /// program stored before is kept. An append-only one may be opened and mapped afterwards.
     WritesBack,
 }
 

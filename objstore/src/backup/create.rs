@@ -138,7 +138,8 @@ fn describe(core: &Core, bucket: &BucketName, snapshot_name: String) -> Result<M
     let snapshot = read.get(&key::by_name(tag::SNAPSHOT, &snapshot_name))?;
     let snapshot = snapshot.ok_or_else(|| missing(Noun::Snapshot, &snapshot_name))?;
     let clone_group = read.get(&key::by_id(tag::CLONE_GROUP, record.clone_group))?;
-    let clone_group: CloneGroup = clone_group.map_or(Ok(CloneGroup::default()), |value| decode("a family", &value))?;
+    let clone_group: CloneGroup =
+        clone_group.map_or(Ok(CloneGroup::default()), |value| decode("a clone group", &value))?;
     let settings = read.get(&key::by_id(tag::SETTINGS, record.id))?;
     let mut grants = Vec::new();
     for pair in crate::store::all(&*read, &key::by_id(tag::GRANT, record.id))? {

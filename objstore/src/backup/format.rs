@@ -121,7 +121,7 @@ pub(super) struct Entry {
     /// Its kind: the first byte of its key.
     #[prost(uint32, tag = "1")]
     pub kind: u32,
-    /// Its key, without kind, family and branch.
+    /// Its key, without kind, clone group and branch.
     #[prost(bytes = "vec", tag = "2")]
     pub key: Vec<u8>,
     #[prost(bytes = "vec", tag = "3")]

@@ -4,7 +4,7 @@
 //!   store, every named account would count as a stranger, and denials for it would not apply; so the names are looked
 //!   up again. A name that already meant a different account stays a stranger.
 //! - Access control lists, of the bucket and of objects, name accounts by their ids. A backup stores the names of these
-//!   accounts; one that was deleted before, or is missing in this store, means nobody.
+//!   accounts; one that was deleted before, or is missing in this store, means no account.
 //! - The resources of a policy name its bucket. They are renamed with it, because otherwise the policy would apply to
 //!   nothing.
 

@@ -304,7 +304,7 @@ fn find(read: &dyn Read, clone_group: CloneGroup, branch: Branch, trunk: Option<
 }
 
 fn parent(read: &dyn Read, clone_group: CloneGroup, branch: Branch) -> Result<Branch> {
-    let what = format!("branch {branch} of family {clone_group}");
+    let what = format!("branch {branch} of clone group {clone_group}");
     let record = read.get(&key::of_branch(tag::BRANCH, clone_group, branch))?;
     let record = record.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?;
     let parent = decode::<bucket::Branch>(&what, &record)?.parent;

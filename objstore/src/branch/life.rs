@@ -1,7 +1,7 @@
 //! Creation and deletion of branches.
 //!
-//! - A snapshot of a live branch turns it into an interior branch with two children: the snapshot and the new live
-//!   leaf.
+//! - A bucket writes its *live* branch. A snapshot turns that branch into an interior branch with two children: the
+//!   snapshot and the new live leaf.
 //! - A clone is a live child of a snapshot's branch, or, for a bucket, one of the two children into which the bucket
 //!   splits.
 //! - Uploads in progress belong to a bucket: their bytes continue with it, not with its snapshots and clones.
@@ -75,7 +75,7 @@ fn child(
     now: Timestamp,
 ) -> Result<Branch> {
     let clone_group_key = key::by_id(tag::CLONE_GROUP, clone_group);
-    let what = format!("family {clone_group}");
+    let what = format!("clone group {clone_group}");
     let value = txn.get(&clone_group_key)?.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?;
     let mut record: FamilyRecord = decode(&what, &value)?;
     let id = record.next_branch;
@@ -104,7 +104,7 @@ pub fn kill_branch(txn: &mut dyn Txn, clone_group: CloneGroup, branch: Branch) -
 }
 
 fn get(read: &dyn Read, clone_group: CloneGroup, branch: Branch) -> Result<BranchRecord> {
-    let what = format!("branch {branch} of family {clone_group}");
+    let what = format!("branch {branch} of clone group {clone_group}");
     let value = read.get(&key::of_branch(tag::BRANCH, clone_group, branch))?;
     decode(&what, &value.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?)
 }

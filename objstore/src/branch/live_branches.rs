@@ -70,7 +70,7 @@ impl LiveBranches {
 
 fn next_branch(read: &dyn Read, clone_group: CloneGroup) -> Result<Option<Branch>> {
     let Some(value) = read.get(&key::by_id(tag::CLONE_GROUP, clone_group))? else { return Ok(None) };
-    Ok(Some(decode::<FamilyRecord>("a family", &value)?.next_branch))
+    Ok(Some(decode::<FamilyRecord>("a clone group", &value)?.next_branch))
 }
 
 /// The ranges of all branches, given in rising order: each before its parent.
@@ -100,7 +100,7 @@ fn runs(clone_group: CloneGroup, branches: &[(Branch, BranchRecord)]) -> Result<
 }
 
 fn no_parent(clone_group: CloneGroup, branch: Branch, record: &BranchRecord) -> Error {
-    let what = format!("branch {branch} of family {clone_group}");
+    let what = format!("branch {branch} of clone group {clone_group}");
     Error::corrupt(what, "a parent with a larger id", record.parent.to_string())
 }
 

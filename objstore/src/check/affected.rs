@@ -71,7 +71,7 @@ pub(crate) fn owners_of(core: &Core, blob: u64) -> Result<Vec<String>> {
 pub(super) fn unnamed(store: &Checked<'_>) -> Result<Vec<(u64, Vec<String>)>> {
     let mut blobs = BTreeSet::new();
     store.each(&[tag::DAMAGED], |pair| {
-        let unnamed = decode::<Damaged>("what is quarantined", &pair.value).is_ok_and(|damaged| damaged.who.is_empty());
+        let unnamed = decode::<Damaged>("quarantined content", &pair.value).is_ok_and(|damaged| damaged.who.is_empty());
         blobs.extend(key::u64_at(&pair.key, 1).filter(|_| unnamed));
         Ok(())
     })?;

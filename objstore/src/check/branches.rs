@@ -19,7 +19,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
     store.each(&[tag::BRANCH], |pair| {
         let ids = key::u64_at(&pair.key, 1).zip(key::unbranched(&pair.key).map(|(_, branch)| branch));
         let Some((clone_group, branch)) = ids else { return Ok(()) };
-        let what = format!("branch {branch} of family {clone_group}");
+        let what = format!("branch {branch} of clone group {clone_group}");
         if let Err(error) = decode::<BranchRecord>(&what, &pair.value) {
             match follows(store, roots, clone_group, branch)? {
                 Some(record) => {
@@ -39,7 +39,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &[Root], report: &mut Report) ->
 
 fn shown(store: &Checked<'_>, root: &Root, report: &mut Report) -> Result<()> {
     let value = store.read().get(&key::of_branch(tag::BRANCH, root.clone_group, root.branch))?;
-    let what = format!("{}: branch {} of family {}", root.what, root.branch, root.clone_group);
+    let what = format!("{}: branch {} of clone group {}", root.what, root.branch, root.clone_group);
     let Some(value) = value else {
         report.problem(format!("{what}: it has no record"));
         return Ok(());

@@ -70,7 +70,7 @@ fn quarantined(store: &Checked<'_>) -> Result<BTreeMap<u64, Damage>> {
     store.each(&[tag::DAMAGED], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
         let there = store.read().get(&key::by_id(tag::BLOB, id))?.is_some();
-        let record = decode::<Damaged>("what is quarantined", &pair.value).ok();
+        let record = decode::<Damaged>("quarantined content", &pair.value).ok();
         if let Some(Damaged { why, .. }) = record.filter(|_| there) {
             known.insert(id, Damage { why, quarantined: true });
         }

@@ -109,7 +109,7 @@ fn clone_groups(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Res
     let mut readable = HashSet::new();
     store.each(&[tag::CLONE_GROUP], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
-        let what = format!("family {id}");
+        let what = format!("clone group {id}");
         let kept = report.take(decode::<bucket::CloneGroup>(&what, &pair.value));
         readable.insert(id);
         let least = given(store, id)?;
@@ -130,7 +130,7 @@ fn clone_groups(store: &Checked<'_>, roots: &[Root], report: &mut Report) -> Res
         Ok(())
     })?;
     for root in roots.iter().filter(|root| !readable.contains(&root.clone_group)) {
-        let what = format!("{}: family {}", root.what, root.clone_group);
+        let what = format!("{}: clone group {}", root.what, root.clone_group);
         report.problem(format!("{what}: it has no record"));
         let made = past(given(store, root.clone_group)?).encode_to_vec();
         store.fix(Fix::put(
@@ -212,11 +212,11 @@ fn sums(store: &Checked<'_>, report: &mut Report) -> Result<()> {
 /// Checks quarantine records: quarantined content stays quarantined, and so does everything it may stand for.
 fn damaged(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     store.each(&[tag::DAMAGED], |pair| {
-        if report.take(decode::<Damaged>("what is quarantined", &pair.value)).is_none() {
+        if report.take(decode::<Damaged>("quarantined content", &pair.value)).is_none() {
             let quarantine = vec![Quarantined { key: pair.key.to_vec(), value: pair.value.to_vec() }];
-            let why = "what was wrong with it cannot be read".to_owned();
+            let why = "the recorded reason is unreadable".to_owned();
             let record = Damaged { why: why.clone(), quarantine, ..Damaged::default() };
-            store.fix(Fix::put(pair.key.to_vec(), record.encode_to_vec(), format!("what is quarantined: {why}")));
+            store.fix(Fix::put(pair.key.to_vec(), record.encode_to_vec(), format!("quarantined content: {why}")));
         }
         Ok(())
     })

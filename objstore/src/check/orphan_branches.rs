@@ -56,7 +56,7 @@ pub(super) fn check(store: &Checked<'_>, roots: &Roots, report: &mut Report) -> 
                 _ => format!("lost-{clone_group:x}-{branch:x}"),
             };
             report.problem(format!(
-                "branch {branch} of family {clone_group}: it belongs to a {noun}, but no {noun} shows it"
+                "branch {branch} of clone group {clone_group}: it belongs to a {noun}, but no {noun} shows it"
             ));
             let Traits { versions, locked } = traits(store, *clone_group, *branch)?;
             store.fix(Fix::Found(Found {

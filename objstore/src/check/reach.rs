@@ -1,6 +1,7 @@
-//! How long the paths below directories are, against the bounds that directories have (decision 0068).
+//! Check of path lengths: each directory's recorded bound is at least the longest path below it (decision 0068).
 //!
-//! - A bound may be too high, since deletions leave it; one that is too low lets a rename make a key that is too long.
+//! - A bound may be too high, since deletions do not lower it. A bound that is too low is damage: a rename could make a
+//!   key that is too long.
 
 use std::collections::HashMap;
 

@@ -66,7 +66,7 @@ fn moved_to_quarantine(store: &Checked<'_>) -> Result<bool> {
     store.each(&[tag::DAMAGED], |pair| {
         let there = store.read().get(&[&[tag::BLOB], &pair.key[1..]].concat())?.is_some();
         quarantine |= there
-            && decode::<Damaged>("what is quarantined", &pair.value).is_ok_and(|record| !record.quarantine.is_empty());
+            && decode::<Damaged>("quarantined content", &pair.value).is_ok_and(|record| !record.quarantine.is_empty());
         Ok(())
     })?;
     Ok(quarantine)

@@ -342,7 +342,7 @@ impl<'a> Repair<'a> {
             self.write(move |txn| {
                 let at = key::by_id(tag::DAMAGED, id);
                 let Some(value) = txn.get(&at)? else { return Ok(()) };
-                let damaged: Damaged = decode("what is quarantined", &value)?;
+                let damaged: Damaged = decode("quarantined content", &value)?;
                 txn.put(at, Damaged { who, ..damaged }.encode_to_vec());
                 Ok(())
             })?;

@@ -23,7 +23,7 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         Ok(())
     })?;
     store.each(&[tag::OWED], |pair| {
-        store.take_or_quarantine::<Undelivered>("notices owed to mounts", pair, report);
+        store.take_or_quarantine::<Undelivered>("an undelivered cache invalidation", pair, report);
         Ok(())
     })
 }

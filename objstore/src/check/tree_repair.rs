@@ -258,7 +258,7 @@ impl<'a> TreeRepair<'a> {
     pub(super) fn next(&mut self, change: impl FnOnce(&mut CloneGroup) -> u64) -> Result<u64> {
         let clone_group_key = key::by_id(tag::CLONE_GROUP, self.ancestry.clone_group);
         let value = self.txn.get(&clone_group_key)?;
-        let what = format!("family {}", self.ancestry.clone_group);
+        let what = format!("clone group {}", self.ancestry.clone_group);
         let value = value.ok_or_else(|| Error::corrupt(what.clone(), "a record", "none"))?;
         let mut clone_group: CloneGroup = decode(&what, &value)?;
         let number = change(&mut clone_group);

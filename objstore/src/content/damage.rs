@@ -11,7 +11,7 @@ pub(crate) fn refuse_damaged(read: &dyn Read, blob: u64) -> Result<()> {
     match read.get(&key::by_id(tag::DAMAGED, blob))? {
         None => Ok(()),
         Some(value) => {
-            let why = decode::<Damaged>("what is quarantined", &value)?.why;
+            let why = decode::<Damaged>("quarantined content", &value)?.why;
             Err(Error::corrupt(format!("blob {blob:016x}"), "its content", format!("quarantined content: {why}")))
         }
     }

@@ -134,11 +134,11 @@ pub(crate) fn recover(core: &Arc<Core>) -> Result<Vec<(u64, u64)>> {
     let mut found = Vec::new();
     for pair in left {
         let (bucket, ino) = (key::u64_at(&pair.key, 1), key::u64_at(&pair.key, key::DIRTY_INODE_AT));
-        let missing = || Error::corrupt("a live file", "a bucket and an inode in its key", "none");
+        let missing = || Error::corrupt("a dirty file", "a bucket and an inode in its key", "none");
         let key = unless_damaged("the mark of a dirty file", bucket.zip(ino).ok_or_else(missing))?;
         let Some((bucket, ino)) = key else { continue };
         let what = format_args!("the mark of the dirty file {ino} of bucket {bucket}");
-        found.push((bucket, ino, unless_damaged(what, decode::<Record>("a live file", &pair.value))?));
+        found.push((bucket, ino, unless_damaged(what, decode::<Record>("a dirty file", &pair.value))?));
     }
     for step in found.chunks(STEP) {
         let (shared, step) = (core.clone(), step.to_vec());
@@ -154,7 +154,7 @@ pub(crate) fn recover(core: &Arc<Core>) -> Result<Vec<(u64, u64)>> {
     Ok(found.into_iter().map(|(bucket, ino, _)| (bucket, ino)).collect())
 }
 
-/// Settles one. Where its mark could not be read, its inode tells where it was written.
+/// Flushes one. If its record cannot be read, its inode says where the file was written.
 fn recover_one(txn: &mut dyn Txn, core: &Arc<Core>, bucket: u64, ino: u64, record: Option<Record>) -> Result<()> {
     txn.delete(key::dirty(bucket, ino));
     let Some(name) = crate::buckets::name_of(&*txn, bucket)? else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What is kept with the content of an object: its checksums and its parts.
+//! Values stored with the content of an object: its checksums and its parts.
 
 /// A stored checksum (S3 User Guide, "Checking object integrity").
 #[derive(Clone, Debug, PartialEq, Eq)]

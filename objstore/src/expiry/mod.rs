@@ -1,4 +1,5 @@
-//! When things end by the lifecycle rules of a bucket: pure decisions, and what clients are told of them.
+//! The expiry of objects, versions and uploads by a bucket's lifecycle rules: pure decisions, and their announcement to
+//! clients.
 
 mod day;
 pub(crate) mod expiration;

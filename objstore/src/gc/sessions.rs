@@ -62,7 +62,7 @@ fn strays(read: &dyn Read) -> Result<BTreeSet<SessionId>> {
 fn inherit(core: &Arc<Core>, read: &dyn Read, id: SessionId, record: &Session) -> Result<()> {
     let clone_group = read.get(&key::by_id(tag::CLONE_GROUP, record.clone_group))?;
     let below = clone_group
-        .map_or(Ok(0), |value| decode::<CloneGroup>("a family", &value).map(|clone_group| clone_group.next_ino))?;
+        .map_or(Ok(0), |value| decode::<CloneGroup>("a clone group", &value).map(|clone_group| clone_group.next_ino))?;
     let no_name = |_| Error::corrupt("the record of a session", "the name of a bucket", record.name.clone());
     let ancestry = match core.bucket_record(read, &record.name.parse().map_err(no_name)?)? {
         Some(bucket) if bucket.id == record.bucket => {

@@ -177,7 +177,7 @@ fn read(disk: &dyn Disk, place: &KeyPlace, path: &Path) -> Result<Zeroizing<Mast
         Ok(key) => Ok(Zeroizing::new(key)),
         Err(_) => Err(Error::Unusable {
             why: format!(
-                "the master key {} has {} bytes instead of {MASTER_BYTES}: bring it back",
+                "the master key {} has {} bytes instead of {MASTER_BYTES}: put the original file back",
                 path.display(),
                 bytes.len()
             ),
@@ -191,8 +191,8 @@ fn refuse_open_to_others(disk: &dyn Disk, path: &Path) -> Result<()> {
     let (shown, own) = (path.display(), rustix::process::geteuid().as_raw());
     let why = if mode & OTHERS != 0 {
         format!(
-            "the master key {shown} is open to others (mode {mode:04o}): run chmod 600 on it; if somebody may have read \
-             it, rotate it (amphora master-key rotate) and then each account's keys"
+            "the master key {shown} is open to others (mode {mode:04o}): run chmod 600 on it; if another user may have \
+             read it, rotate it (amphora master-key rotate) and then each account's keys"
         )
     } else if owner != own && owner != 0 {
         format!("the master key {shown} belongs to user {owner}, and this server runs as user {own}: run chown on it")

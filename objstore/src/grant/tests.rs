@@ -137,5 +137,5 @@ fn a_master_key_that_is_named_lives_where_it_is_named_and_is_rotated_there() {
     std::fs::write(dir.path().join("master.key"), &old).unwrap();
     assert!(why(open(false)).contains("remove one of them"));
     std::fs::remove_file(&file).unwrap();
-    assert!(why(open(true)).contains("mv "), "a key that is there is not made anew elsewhere");
+    assert!(why(open(true)).contains("mv "), "a key that exists is not created again elsewhere");
 }

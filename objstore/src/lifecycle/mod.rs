@@ -12,9 +12,9 @@
 //!   leaves whole transactions, and possibly a position some steps back; examining items again changes nothing.
 //!
 //! Where the rules are ambiguous, they are read as follows. An object's age counts from its creation or last change,
-//! whatever time a mount set, and a delete marker's from its creation. `NewerNoncurrentVersions` counts versions with
-//! content that no rule removes. A directory made by `mkdir` is not an object and never expires; one that S3 put as
-//! `name/` does. Filters by tag or size never match delete markers.
+//! not from a time that a mount set, and a delete marker's from its creation. `NewerNoncurrentVersions` counts versions
+//! with content that no rule removes. A directory made by `mkdir` is not an object and never expires; one that S3 put
+//! as `name/` does. Filters by tag or size never match delete markers.
 
 mod apply;
 mod stats;

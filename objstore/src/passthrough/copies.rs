@@ -1,4 +1,5 @@
-//! Copies of blobs that stay with the files that programs have open, made before the transaction that refers to them.
+//! Copies of passthrough-open blobs, for all other records that refer to their content. A copy is made before the
+//! transaction that refers to it.
 //!
 //! - Between the copy and the transaction, the source can change only after it stops referring to the blob: then the
 //!   copy is discarded.

@@ -1,8 +1,8 @@
 //! Files that programs may write through a mapping of a passthrough blob (*exposed* files), and their marks in the store.
 //!
 //! - The mark is a record, since the mapping may also outlive this process. It stays until the writes were counted as a
-//!   change, or the file's blob is removed, after which no one else sees what a mapping writes.
-//! - Looking for writes first writes the blob's dirty pages back, so that the next store into the mapping changes the
+//!   change, or until the file's blob is removed: no other reader sees writes to a removed blob.
+//! - A look for writes first writes the blob's dirty pages back, so that the next write through the mapping changes the
 //!   blob's time again. If the time changed since the last look, the content changed.
 
 use std::sync::Arc;

@@ -1,15 +1,16 @@
 //! Passthrough: a kernel reads the blob of an open file itself, and may write it through a shared mapping.
 //!
-//! Everything that knows of it stands here, below `tree` and `content`; the rest of the store calls [`Passthrough`].
+//! All code about passthrough is in this folder, below `tree` and `content`; the rest of the store calls
+//! [`Passthrough`].
 //! Its promises (`tests.rs` states them one by one):
-//! - What a kernel has open is the file: the blob is exactly as long, only this file refers to it, and content with
-//!   checksums was compared with them before.
-//! - It stays the file's while it is open: everything else that refers to the content gets a copy first.
-//! - Nothing waits: a blob that cannot be opened now is read through the server.
+//! - An open blob is exactly the file: it has the file's length, only this file refers to it, and content with
+//!   checksums was verified before.
+//! - The blob belongs to the file while it is open: every other record that refers to the content gets a copy first.
+//! - No open waits: a blob that cannot be opened now is read through the server.
 //! - A mapping may outlive its handle, its mount and this process. Its writes are found when the store looks for them,
 //!   and until then a mark in the store says that there may be some.
 //!
-//! The kernel's lease that tells whether a file is still mapped belongs to the disk: [`File::is_lone`].
+//! A lease of the kernel shows whether a file is still mapped; the disk asks for it: [`File::is_lone`].
 //!
 //! A crash leaves the marks; [`Passthrough::recover`] begins with them. Copies that no record names are collected.
 

@@ -1,4 +1,5 @@
-//! The promises of [`Passthrough`], each by its face alone: a store's metadata and blobs, no bucket and no tree.
+//! The promises of [`Passthrough`], tested through its own methods: a store's metadata and blobs, no bucket and no
+//! tree.
 
 use std::fs::File as OsFile;
 use std::os::fd::AsRawFd;

@@ -24,7 +24,7 @@ const WAITING: usize = 1024;
 /// The most results kept.
 const KEPT: usize = 64 << 10;
 
-/// What is known of blobs with checksums.
+/// The results of verifications, and the queue of blobs to verify.
 #[derive(Default)]
 pub(super) struct VerifiedBlobs(Mutex<Table>);
 
@@ -43,7 +43,7 @@ enum Outcome {
 }
 
 impl VerifiedBlobs {
-    /// Whether a blob is known to be sound; if that is not known, it is found out.
+    /// Whether a blob is known to match its checksums; if that is unknown, a verification is started.
     /// `start` starts the thread that compares; not if none can be started.
     fn is_valid(&self, now: Timestamp, blob: u64, start: impl FnOnce() -> bool) -> bool {
         let mut table = self.0.lock();
@@ -90,7 +90,7 @@ impl VerifiedBlobs {
 }
 
 impl Table {
-    /// What is forgotten is found out again; damage is not forgotten.
+    /// A dropped result is found again by another verification; damage is never dropped.
     fn forget_some(&mut self) {
         if self.outcomes.len() >= KEPT {
             self.outcomes.retain(|_, outcome| !matches!(outcome, Outcome::Sound(_)));
@@ -99,7 +99,7 @@ impl Table {
 }
 
 impl Passthrough {
-    /// Whether a blob is known to match its checksums; if that is not known, it is found out in the background.
+    /// Whether a blob is known to match its checksums; if that is unknown, it is verified in the background.
     pub fn is_verified(self: &Arc<Self>, blob: u64) -> bool {
         self.verified.is_valid(self.storage.clock.now(), blob, || start(self))
     }
@@ -141,7 +141,7 @@ fn run(passthrough: &Weak<Passthrough>) {
                 Some(Outcome::Damaged)
             }
             Err(error) => {
-                tracing::debug!(%error, "content was not compared");
+                tracing::debug!(%error, "cannot verify content; its reads go through the server");
                 None
             }
         };

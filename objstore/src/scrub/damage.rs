@@ -34,7 +34,7 @@ pub fn damage(store: &Store) -> Result<Vec<Damage>> {
     for pair in crate::store::all(&*snapshot, &[tag::DAMAGED])? {
         let Some(blob) = key::u64_at(&pair.key, 1) else { continue };
         if snapshot.get(&key::by_id(tag::BLOB, blob))?.is_some() {
-            let Damaged { found, why, who, .. } = decode("what is quarantined", &pair.value)?;
+            let Damaged { found, why, who, .. } = decode("quarantined content", &pair.value)?;
             known.push(Damage { blob, found: Timestamp(found), why, who });
         }
     }
@@ -65,7 +65,7 @@ pub(super) fn forget(core: &Core, blob: u64) -> Result<bool> {
     let forgotten = core.meta.write(Durability::Buffered, move |txn| {
         let at = key::by_id(tag::DAMAGED, blob);
         let Some(value) = txn.get(&at)? else { return Ok(false) };
-        let sound = decode::<Damaged>("what is quarantined", &value)?.quarantine.is_empty();
+        let sound = decode::<Damaged>("quarantined content", &value)?.quarantine.is_empty();
         if sound {
             txn.delete(at);
         }

@@ -1,7 +1,7 @@
 //! The offsets of appends in progress, recorded so that a repeated append can be recognized.
 //!
-//! - An append decides its offset under the inode's lock, records it in a slot of a small file of the session, and then
-//!   is a write at an offset, which can be repeated. So an append needs no transaction for the sake of replay.
+//! - An append decides its offset under the inode's lock and records it in a slot of a small file of the session. Then
+//!   it is a write at an offset, which can be repeated. So replay protection costs an append no transaction.
 //! - The file is never synced: it has to survive the process, not the machine, since a mount ends with the machine too.
 //!   A slot lies within one page and is written by one call, which the death of the process does not split.
 //! - The slot and the bytes are written while the lock is held once. So bytes past a recorded offset at the opening of

@@ -1,4 +1,4 @@
-//! The handles that were said to close (see `volume/closing.rs`).
+//! Handles that sent FLUSH and are not released yet (see `volume/closing.rs`).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,7 +23,7 @@ struct Closing {
 }
 
 impl Closings {
-    /// A handle was said to close.
+    /// A handle sent FLUSH.
     pub fn begin(&self, bucket: u64, ino: u64, mount: u64, handle: u64) {
         let mut files = self.files.lock();
         let closings = files.entry((bucket, ino)).or_default();
@@ -32,7 +32,7 @@ impl Closings {
         }
     }
 
-    /// A handle was closed.
+    /// A handle was released.
     pub fn end(&self, bucket: u64, ino: u64, mount: u64, handle: u64) {
         let mut files = self.files.lock();
         if let Some(closings) = files.get_mut(&(bucket, ino)) {

@@ -1,10 +1,10 @@
 //! Dirty files: files that mounts write in place, so that a write needs no transaction.
 //!
-//! - A *dirty* (here *live*) file has a record that says so ([`crate::record::dirty`]), committed before its bytes first
+//! - A dirty file has a record that says so ([`crate::record::dirty`]), committed before its bytes first
 //!   change. From then on writes go to its in-place blob alone. Attributes that the inode's record does not have yet
 //!   (size, times, the fact of a change) are kept here; after a crash they are derived from the blob
 //!   (`content/flush.rs`).
-//! - *Flushing* a file (here *settling*) writes these attributes to its record (`tree/in_place.rs`). A flush that also
+//! - *Flushing* a file writes these attributes to its record (`tree/in_place.rs`). A flush that also
 //!   ends the dirty state *retires* the entry inside its transaction: a write in progress is not answered through its
 //!   entry any more, and is repeated as a write to a clean file. So nothing answered is missing in the record, and a
 //!   flush waits for no write.

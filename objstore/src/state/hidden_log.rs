@@ -1,4 +1,4 @@
-//! What the log said of keys that mounts cannot show.
+//! Rate limits of the log lines about hidden keys: when each bucket had its last line.
 
 use std::collections::{HashMap, HashSet};
 

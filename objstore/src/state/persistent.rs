@@ -84,7 +84,7 @@ impl PersistentSessions {
                 Ok(Served { id, mount: known.mount, appends: known.appends.clone(), account })
             }
             Some(_) => Err(refused(id, "another volume serves it already")),
-            None => Err(refused(id, "it is not one of those that were to go on when the store was opened")),
+            None => Err(refused(id, "it is not among the sessions that the server continued when it opened the store")),
         }
     }
 

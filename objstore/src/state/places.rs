@@ -1,4 +1,4 @@
-//! Where directories lie, for those that changed lately: the length of their paths, and whether a mount can show them.
+//! A cache of recently changed directories: the length of their paths, and whether a mount can show them.
 
 use std::collections::HashMap;
 

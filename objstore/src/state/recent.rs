@@ -108,7 +108,7 @@ mod tests {
         syncs.note(1, 2, now);
         assert!(syncs.promised(1, 2, &inode, now));
         inode.object = Some(Object::default());
-        assert!(syncs.promised(1, 3, &inode, now), "S3 put it there, whatever was written since");
+        assert!(syncs.promised(1, 3, &inode, now), "S3 put it there, even if a mount wrote to it since");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Which files are open for writing, and which are at a version that mounts are writing (see `volume/writers.rs`).
+//! The files that are open for writing, and those whose current version mounts are still writing (see
+//! `volume/writers.rs`).
 
 use std::collections::HashMap;
 

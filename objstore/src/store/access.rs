@@ -1,5 +1,5 @@
-//! Who may do what: the master key that secrets are sealed under, what bucket policies leave to mounts, and the sessions
-//! of mounts, which ask again when an account, a grant or a policy changes.
+//! The data behind access decisions: the master key that seals secrets, the access that bucket policies leave to
+//! mounts, and the sessions of mounts. Those check their access again when an account, a grant or a policy changes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

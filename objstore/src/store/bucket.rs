@@ -183,7 +183,7 @@ impl Store {
     }
 
     /// Deletes a bucket with its grants and publications; its snapshots stay. Its content is collected in the
-    /// background, so the call takes the same time whatever the bucket holds.
+    /// background, so the call takes the same time for any content.
     pub async fn delete_bucket(&self, name: &BucketName, how: Deletion) -> Result<()> {
         let bucket = name.clone();
         let id = self.change(move |txn, core| delete(txn, core, &bucket, how)).await?;

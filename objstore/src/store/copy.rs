@@ -2,7 +2,7 @@
 //!
 //! - Writes in place to the source are blocked while its content is being shared, and earlier ones are synced: a copy
 //!   is on disk when it is answered. A crash before the commit leaves the source unchanged and no copy.
-//! - Names are not locked: if the source's key leads to another object by then, the copy starts again.
+//! - Names are not locked: if the source's key leads to another object at the commit, the copy starts again.
 
 use std::sync::Arc;
 

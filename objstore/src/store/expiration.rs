@@ -1,4 +1,4 @@
-//! When the current object of a key expires.
+//! Look-up of the time at which the current object of a key expires.
 
 use super::Store;
 use crate::error::Result;

@@ -1,7 +1,7 @@
-//! Whether a folder can be a data folder, checked before anything in it is touched.
+//! The check that a folder can be a data folder, made before anything in it is changed.
 //!
-//! - A folder with `meta/version` holds a store, whatever else is there: every store has that file, and opening reports
-//!   what else is missing.
+//! - A folder with `meta/version` holds a store, even beside other files: every store has that file, and opening
+//!   reports what else is missing.
 //! - A folder without it counts as new if it is absent or empty, except for names that a file system creates by itself
 //!   ([`is_of_the_volume`]).
 //! - So does one that holds only names of a store: an interrupted first start leaves some of them, and has answered no

@@ -1,4 +1,4 @@
-//! How to open a store.
+//! The options for opening a store.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -47,7 +47,7 @@ pub(super) struct Frozen {
 
 impl Store {
     /// Creates a snapshot for the administrator; an existing one of the same bucket is found. The call takes the same
-    /// time whatever the bucket holds.
+    /// time for any content.
     pub async fn create_snapshot(&self, bucket: &BucketName, name: &BucketName) -> Result<(SnapshotInfo, Outcome)> {
         self.create_snapshot_as(bucket, name, Creator::Administrator).await
     }

@@ -1,4 +1,4 @@
-//! Access control lists and owners of objects: what keeps them, what leaves them behind, and where they come back.
+//! Access control lists and owners of objects: which operations keep them, drop them, and restore them.
 
 use std::path::Path;
 use std::sync::Arc;

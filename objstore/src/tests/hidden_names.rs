@@ -132,7 +132,10 @@ fn a_bucket_with_nothing_but_links_is_empty_for_s3_alone() {
     let delete = |how: Deletion| test.run(test.store.delete_bucket(&bucket, how));
     assert!(matches!(delete(Deletion::IfNoObjects), Err(Error::NotEmpty { .. })));
     test.delete(&bucket, "d/k").unwrap();
-    assert!(matches!(delete(Deletion::IfEmpty), Err(Error::NotEmpty { .. })), "an administrator is told of them");
+    assert!(
+        matches!(delete(Deletion::IfEmpty), Err(Error::NotEmpty { .. })),
+        "an administrator gets an error about them"
+    );
     delete(Deletion::IfNoObjects).unwrap();
     drop(volume);
     test.audit_collected();

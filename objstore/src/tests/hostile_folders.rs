@@ -85,7 +85,7 @@ fn pruning_and_backing_up_change_nothing_outside_the_folder() {
         let (dir, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         drop(Folder::for_writing(dir.path()).unwrap());
         let precious = outside.path().join("precious");
-        std::fs::write(&precious, "of somebody").unwrap();
+        std::fs::write(&precious, "of another user").unwrap();
         let path = dir.path().join(place);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let _ = std::fs::remove_file(&path);
@@ -97,7 +97,7 @@ fn pruning_and_backing_up_change_nothing_outside_the_folder() {
                 let _ = prune(&folder, 1);
             }
         }
-        assert_eq!(std::fs::read(&precious).unwrap(), b"of somebody", "{place}");
+        assert_eq!(std::fs::read(&precious).unwrap(), b"of another user", "{place}");
         assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1, "{place}");
     }
 }

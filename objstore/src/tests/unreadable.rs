@@ -87,7 +87,7 @@ pub(super) fn garble(dir: &Path, at: Vec<u8>) {
     write(dir, move |txn| txn.put(at, vec![0xff; 20]));
 }
 
-/// What a check finds is mended by one repair, after which the store is whole but for what is quarantined.
+/// One repair fixes everything that a check finds; then the store is intact except for quarantined content.
 fn repaired(dir: &Path) -> Vec<String> {
     let found = run(dir, &Options::default()).unwrap();
     assert!(!found.clean(), "it finds nothing");
@@ -194,7 +194,7 @@ fn settings_that_cannot_be_read_let_in_nobody_until_they_are_put_anew() {
             let at = key::by_id(tag::SETTINGS, record(txn).id);
             if gone { txn.delete(at) } else { txn.put(at, vec![0xff; 20]) }
         });
-        // Not mended yet, nothing is let in as if there were no policy.
+        // Until the repair, no caller is admitted as if there were no policy.
         let test = TestStore::at(dir).unwrap();
         is_damaged(test.store.settings(&name("jar")));
         let dir = closed(test);

@@ -3,7 +3,7 @@
 //! - The length of a directory's path is its *place*. Places are cached for recently changed directories, and dropped
 //!   when a directory of the bucket moves.
 //! - A directory's record has an upper bound of the path lengths below it, its *reach*: so renaming a directory to a
-//!   longer path has the same cost whatever its content. Deletions leave the bound too high; if the bound alone would
+//!   longer path costs the same for any content. Deletions leave the bound too high; if the bound alone would
 //!   refuse a rename, a bounded search decides.
 
 use objstore_files::ROOT_INO;

@@ -1,7 +1,7 @@
 //! Reading many inodes at once.
 //!
-//! - Inode numbers close to each other are read by one scan, since objects written one after the other have such
-//!   numbers, and a scan step costs a fraction of a look-up. Others are looked up one by one.
+//! - One scan reads inodes whose numbers are close to each other, as those of objects written one after the other are:
+//!   a scan step costs a fraction of a look-up. Others are looked up one by one.
 
 use prost::Message;
 

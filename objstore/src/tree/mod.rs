@@ -1,6 +1,6 @@
 //! The directory tree of a bucket: one set of records that S3 reads as keys and a mount as files.
 //!
-//! - A dirent's *sort name* is `name/` for a directory and `name` for anything else, so a depth-first walk is in the
+//! - A dirent's *sort name* is `name/` for a directory and `name` for anything else. So a depth-first walk is in the
 //!   byte order of full keys, and `a` and `a/b` can both exist.
 //! - An *implicit* directory exists only because of its content: it has at least one name. S3 does not list it and
 //!   removes it with its last name; a mount that empties it makes it explicit instead.

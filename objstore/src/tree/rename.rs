@@ -9,7 +9,7 @@
 //!   find;
 //! - one of several names of a file, from a time before the bucket had versioning: all of them lead to the same
 //!   version. Such a name does not move by itself, since the file would become a new version, also `null`, of the
-//!   remaining keys, whatever versions those have. Within a directory it does not move to a key that has versions.
+//!   remaining keys, with any versions that those have. Within a directory it does not move to a key that has versions.
 
 use objstore_files::{Ownership, Rename, RenameMode};
 

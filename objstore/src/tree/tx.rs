@@ -180,9 +180,9 @@ impl<'a> Tx<'a> {
     fn with_clone_group(&mut self, change: impl FnOnce(&mut CloneGroup) -> u64) -> Result<u64> {
         let clone_group_key = key::by_id(tag::CLONE_GROUP, self.ancestry.clone_group);
         let value = self.txn.get(&clone_group_key)?;
-        let value =
-            value.ok_or_else(|| Error::corrupt(format!("family {}", self.ancestry.clone_group), "a record", "none"))?;
-        let mut clone_group: CloneGroup = decode("a family", &value)?;
+        let value = value
+            .ok_or_else(|| Error::corrupt(format!("clone group {}", self.ancestry.clone_group), "a record", "none"))?;
+        let mut clone_group: CloneGroup = decode("a clone group", &value)?;
         let number = change(&mut clone_group);
         self.txn.put(clone_group_key, clone_group.encode_to_vec());
         Ok(number)

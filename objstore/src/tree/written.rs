@@ -1,8 +1,8 @@
 //! Versions created by mounts in a bucket with versioning, and object lock for mounts.
 //!
 //! - Protection comes first: content under object lock is not changed, and its name is neither moved nor unlinked,
-//!   whatever the inode is to its key. The one exception is a version that mounts of this process are writing, under
-//!   the default retention that it got when it was begun or named (`volume/writers.rs`).
+//!   whether the inode is the current version of its key or not. The one exception is a version that mounts of this
+//!   process are writing, under the default retention that it got when it was begun or named (`volume/writers.rs`).
 //! - A version gets the bucket's default retention with the change that begins it: its first write, the creation of a
 //!   file, the arrival of one under a new name. So no version is ever without it, wherever a process dies.
 //! - A file records the name that it is found under. Its inode is the current version as long as that name leads to it;
@@ -18,7 +18,7 @@
 //! - A file with several names keeps its versions under the recorded one. If that name is gone, it records the next one
 //!   under which a mount looks it up; until then it cannot be written (ESTALE, after which the kernel looks it up
 //!   again). The keys of its other names have no versions: none is created under them, and none of these names moves to
-//!   another key (`rename`). So no key has a version twice, whatever order number the inode gets.
+//!   another key (`rename`). So no key has a version twice, with any order number of the inode.
 
 use super::lock::protection;
 use super::read::{Found, Tree};

@@ -4,7 +4,7 @@
 //!   versioning. Content from S3 has checksums, and is verified in full first, in the background.
 //! - While a file is open by passthrough, the blob is exactly as long as the file: a longer one is truncated at the
 //!   open, and every change of size is applied to the blob before it is answered.
-//! - A write to such a file keeps the blob in place: other views of the inode get a copy first (`keep_blob`).
+//! - A write to such a file keeps the blob in place: other views of the inode get a copy first (`tree/kept_blob.rs`).
 //! - The decision never waits: while the file or its bucket is being restructured, the file is read through the server.
 
 use std::os::fd::BorrowedFd;
@@ -50,7 +50,7 @@ impl Volume {
         Ok(opened.map(|file| Backing { file }).ok_or(Unfit::Now))
     }
 
-    /// Registers a file that an earlier process opened by passthrough, whatever the usual conditions.
+    /// Registers a file that an earlier process opened by passthrough; the usual conditions do not apply.
     pub fn back_again(&self, ino: u64) -> Result<()> {
         let core = &self.0.core;
         let _gate = core.gates.write_in_place(self.0.bucket);

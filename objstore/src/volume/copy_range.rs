@@ -1,6 +1,6 @@
 //! Copying between files of the bucket (copy_file_range(2)).
 //!
-//! - A whole file copied into an empty one is copied by reference, whatever its size: both then refer to the same
+//! - A whole file copied into an empty one is copied by reference, at any size: both then refer to the same
 //!   blobs, and each writes new blobs when it changes. The source's content is synced before, as an fsync of the copy
 //!   promises.
 //! - Anything else is copied here, a bounded piece per call: the caller asks for the rest. So are small files, files

@@ -52,7 +52,7 @@ impl Volume {
             self.change(move |tx| tx.learn_name(ino, parent, &name))
         };
         if let Err(error) = learn() {
-            tracing::debug!(ino, %error, "a file did not learn its name");
+            tracing::debug!(ino, %error, "cannot record the name under which a file was found");
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! - A persistent session has an id and a record with its bucket and root directory. So a server that takes it over
 //!   serves the same inodes, even if names changed meanwhile; if the bucket is gone, every call is ESTALE, as before.
-//! - It ends with [`Volume::end`], or when a store opens and is not told that it continues. Dropping a [`Volume`]
-//!   leaves the session: the kernel mount continues, with everything it holds.
+//! - It ends with [`Volume::end`], or when a store is opened without it among the sessions to continue. Dropping a
+//!   [`Volume`] leaves the session: the kernel mount continues, with everything it holds.
 //! - While it is not served, its invalidations are recorded as undelivered (`undelivered.rs`), and S3 writes wait a moment for
 //!   it, as for a mount that is stuck.
 //!

@@ -36,7 +36,7 @@ pub struct VolumeOptions {
     /// The session id, if the session is to outlive the server: see [`Volume::end`].
     pub session: Option<SessionId>,
     /// Whether an earlier server served the session, and it was named as continuing when the store was opened. The
-    /// bucket's name has to be the original one, and the root stays the same, whatever the prefix.
+    /// bucket's name has to be the original one, and the root stays the same for any prefix.
     pub inherited: bool,
 }
 

@@ -44,7 +44,7 @@ impl Actions {
             let pattern =
                 Pattern::parse(name, Wildcards::Special, Variables::Unknown, Case::Folded).map_err(Malformed)?;
             if ![ACCOUNT, BUCKET, OBJECT].iter().any(|actions| means_one(&pattern, actions)) {
-                return Err(Malformed(format!("Policy has invalid action: \"{name}\" means no action of S3.")));
+                return Err(Malformed(format!("Policy has invalid action: \"{name}\" matches no action of S3.")));
             }
             patterns.push(pattern);
         }

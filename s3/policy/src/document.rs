@@ -1,4 +1,4 @@
-//! A whole policy: its statements, and its verdict.
+//! A whole policy: parsing, its statements, and the verdict on a question.
 
 use crate::action::Kinds;
 use crate::condition::Known;
@@ -96,7 +96,7 @@ impl Policy {
         verdict
     }
 
-    /// Whether it could allow the action, whatever the unread body contains. Denying statements are left out, and so
+    /// Whether it could allow the action for some content of the unread body. Denying statements are left out, and so
     /// are parts of allowing ones that depend on the body or the object.
     pub fn could_allow(&self, question: &Question<'_>, scope: Scope) -> bool {
         let mut allowing = self.statements.iter().filter(|statement| !statement.denies());

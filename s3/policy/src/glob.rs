@@ -2,8 +2,9 @@
 //!
 //! - A pattern that requires more bytes than the text has is abandoned while it is built, so a pattern costs no more
 //!   than the text it is matched with.
-//! - Time grows with the text, not with text times pattern: a policy is written by one user and evaluated at everyone's
-//!   expense. Only a segment with `?` takes more, one operation per 64 of its characters and character of the text.
+//! - Time grows with the text, not with text times pattern: one user writes a policy, and the requests of all users pay
+//!   for its evaluation. Only a segment with `?` takes more, one operation per 64 of its characters and character of
+//!   the text.
 
 use std::collections::HashMap;
 

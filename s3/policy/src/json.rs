@@ -75,7 +75,7 @@ impl<'de> Visitor<'de> for Reader {
         let mut object: Vec<(String, Json)> = Vec::new();
         while let Some((name, value)) = members.next_entry::<String, Json>()? {
             if object.iter().any(|(before, _)| *before == name) {
-                return Err(A::Error::custom(format!("\"{name}\" is named twice")));
+                return Err(A::Error::custom(format!("the member \"{name}\" is given twice")));
             }
             object.push((name, value));
         }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn members_are_named_once() {
         assert!(Json::read(r#"{"a": 1, "b": {"a": true}}"#).is_ok());
-        assert!(Json::read(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string().contains("\"a\" is named twice"));
+        assert!(Json::read(r#"{"a": 1, "a": 2}"#).unwrap_err().to_string().contains("the member \"a\" is given twice"));
         assert!(Json::read(r#"{"a": 1} x"#).is_err());
         assert!(Json::read(&"[".repeat(100_000)).is_err());
     }

@@ -74,7 +74,8 @@ impl Pattern {
             if variables == Variables::Known
                 && let Some(inner) = rest.strip_prefix("${")
             {
-                let end = inner.find('}').ok_or_else(|| format!("\"{text}\" has a variable without an end"))?;
+                let end =
+                    inner.find('}').ok_or_else(|| format!("\"{text}\" has a variable without its closing brace"))?;
                 match inner.get(..end).unwrap_or_default() {
                     literal @ ("*" | "?" | "$") => parsed.text.push_str(literal),
                     inner => parsed.push(Piece::Variable(Box::new(Variable::parse(inner)?)), case),
@@ -92,7 +93,7 @@ impl Pattern {
         Ok(Self { pieces: parsed.end(case), case })
     }
 
-    /// Whether it matches only one text, whatever the request.
+    /// Whether it matches one and the same text in every request.
     pub(super) fn is_fixed(&self) -> bool {
         self.pieces.iter().all(|piece| matches!(piece, Piece::Text(_)))
     }

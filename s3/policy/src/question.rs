@@ -1,4 +1,4 @@
-//! A question to a policy, what is known of it, and the verdict.
+//! The question that a policy decides, the facts for its conditions, and the verdict.
 
 use crate::key::Key;
 

@@ -1,4 +1,4 @@
-//! What all elements of a policy have in common: how they may be written, and the error for one that is not.
+//! The syntax that all elements of a policy share, and the error for a malformed element.
 
 use crate::json::Json;
 

@@ -3,8 +3,8 @@
 //! - `table` lists every supported operation with what it requires; an unlisted operation is refused.
 //! - The check runs after the signature was verified and before the body is read. Requirements that depend on the body
 //!   (the source of a copy, tags and locks of an object) are checked right after, before the operation runs;
-//!   DeleteObjects checks its keys one by one. A caller who could not be allowed whatever the body contains is refused
-//!   before it is read.
+//!   DeleteObjects checks its keys one by one. A caller who would be refused for every possible body is refused
+//!   before the body is read.
 //! - The operation that `s3s` chose has to take the kind of body that the guards derived from the same head. So the
 //!   checked operation and the executed one never differ.
 //! - A request without credentials is anonymous: only a bucket's policy can allow it, or an access control list where

@@ -13,27 +13,27 @@ use time::Date;
 
 use super::route::Route;
 
-/// Bytes of all lines.
+/// The most bytes of all lines.
 pub(super) const BYTES_MAX: usize = 32 << 20;
-/// Bytes of lines about buckets that were not looked up yet.
+/// The most bytes of lines whose bucket was not looked up yet.
 const HELD_BYTES_MAX: usize = 4 << 20;
-/// Bytes of one delivered object, to within one line.
+/// The size at which a batch is delivered; one line may exceed it.
 pub(super) const BATCH_BYTES: usize = 4 << 20;
-/// What a batch or a held line takes beside its text.
+/// Bytes counted for a batch or a held line besides its text.
 const OVERHEAD_BYTES: usize = 512;
 
-/// What became of a line.
+/// The outcome of adding a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// It waits with others.
+    /// The line waits with others.
     Waits,
-    /// There is something to do for the worker at once.
+    /// The line waits, and the delivery task has work at once.
     Due,
-    /// There was no room.
+    /// The buffer is full: the line is dropped.
     Full,
 }
 
-/// Lines of one day that go one way.
+/// Lines of one day with one route: one object.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) route: Arc<Route>,
@@ -41,19 +41,19 @@ pub(super) struct Batch {
     pub(super) day: Date,
     /// The lines.
     pub(super) text: String,
-    /// How many they are.
+    /// The number of lines.
     pub(super) lines: u64,
     since: Instant,
 }
 
-/// A line whose way is not known yet.
+/// A line whose route is not known yet.
 pub(super) struct Held {
     pub(super) bucket: BucketName,
     pub(super) day: Date,
     pub(super) text: String,
 }
 
-/// All lines that wait.
+/// All waiting lines.
 #[derive(Default)]
 pub(super) struct Buffer {
     batches: HashMap<(Arc<Route>, Date), Batch>,
@@ -63,7 +63,7 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    /// Adds a line whose way is known; `text` begins behind the name of the bucket's owner.
+    /// Adds a line whose route is known; `text` begins behind the name of the bucket's owner.
     pub(super) fn append(&mut self, route: Arc<Route>, day: Date, text: &str, now: Instant) -> Kept {
         let bytes = route.owner.len() + text.len() + 2;
         if self.bytes + bytes + OVERHEAD_BYTES > BYTES_MAX {
@@ -82,7 +82,7 @@ impl Buffer {
         if batch.lines == 1 || batch.text.len() >= BATCH_BYTES { Kept::Due } else { Kept::Waits }
     }
 
-    /// Keeps a line until its way was looked up.
+    /// Keeps a line until its route was looked up.
     pub(super) fn hold(&mut self, bucket: &BucketName, day: Date, text: String) -> Kept {
         let bytes = text.len() + OVERHEAD_BYTES;
         if self.held_bytes + bytes > HELD_BYTES_MAX || self.bytes + bytes > BYTES_MAX {
@@ -93,19 +93,19 @@ impl Buffer {
         Kept::Due
     }
 
-    /// Takes all lines whose way has to be looked up; the caller appends or drops them.
+    /// Takes all lines whose route has to be looked up; the caller appends or drops them.
     pub(super) fn take_held(&mut self) -> Vec<Held> {
         self.bytes -= std::mem::take(&mut self.held_bytes);
         std::mem::take(&mut self.held)
     }
 
-    /// Takes the batches that are to be delivered now. They count until [`Buffer::done`].
+    /// Takes the batches that are due. Their bytes count until [`Buffer::done`].
     pub(super) fn take_due(&mut self, now: Instant, delay: Duration) -> Vec<Batch> {
         let due = |batch: &Batch| batch.text.len() >= BATCH_BYTES || now.duration_since(batch.since) >= delay;
         self.batches.extract_if(|_, batch| due(batch)).map(|(_, batch)| batch).collect()
     }
 
-    /// Forgets a batch with so many bytes of text, which was delivered or dropped.
+    /// Stops counting a batch with so many bytes of text, which was delivered or dropped.
     pub(super) fn done(&mut self, text_bytes: usize) {
         self.bytes -= text_bytes + OVERHEAD_BYTES;
     }

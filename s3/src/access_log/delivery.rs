@@ -2,8 +2,8 @@
 //!
 //! - A batch becomes one object of the target bucket, which belongs to that bucket's owner as every object of it does.
 //!   The write is the server's own: no request, so it is logged nowhere, also in a bucket that is its own target.
-//! - What holds when logging is set holds at each delivery: the target is there, has the same owner, and has no default
-//!   retention. A batch that cannot be delivered is dropped and counted, with one warning.
+//! - Each delivery checks again what PutBucketLogging checked: the target exists, has the owner of the logged bucket,
+//!   and has no default retention. A batch that cannot be delivered is dropped and counted, with one warning.
 //! - One batch is written at a time, so the store never does more for logs than for one client.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -21,11 +21,11 @@ use super::buffer::{Batch, Buffer};
 use super::route::Route;
 use super::{AccessLog, Inner, name};
 
-/// How long the task sleeps where nothing waits.
+/// How long the task sleeps while no line waits.
 const IDLE: std::time::Duration = std::time::Duration::from_secs(60 * 60);
 
 impl AccessLog {
-    /// Delivers until `stop` turns true, and then what is left.
+    /// Delivers until `stop` turns true, and then delivers the remaining lines.
     pub(crate) async fn deliver(self, mut stop: watch::Receiver<bool>) {
         let inner = &self.0;
         loop {
@@ -49,16 +49,16 @@ impl AccessLog {
     }
 }
 
-/// Why a batch is dropped.
+/// The reason for dropping a batch.
 enum Dropped {
-    /// Its target is not there, or may not be one any more.
+    /// The target bucket does not exist, or may no longer be a target.
     Target(&'static str),
-    /// The store refused.
+    /// The store refused the write.
     Store(Error),
 }
 
 impl Dropped {
-    /// Its name in metrics.
+    /// The name of the reason in metrics.
     fn reason(&self) -> &'static str {
         match self {
             Self::Target(_) | Self::Store(Error::NotFound { .. }) => "target",
@@ -98,7 +98,7 @@ impl Inner {
         task.unwrap_or_else(|error| Err(Error::Engine { why: format!("a look-up of the access log stopped: {error}") }))
     }
 
-    /// Finds the ways of lines whose bucket was not looked up yet.
+    /// Finds the routes of lines whose bucket was not looked up yet.
     async fn look_up(&self) {
         let held = self.lock().take_held();
         for line in held {
@@ -175,13 +175,13 @@ impl Inner {
     }
 }
 
-/// Sixteen digits that no other object has.
+/// Sixteen digits that are different for each object.
 fn unique() -> String {
     let (half, _) = uuid::Uuid::new_v4().as_u64_pair();
     format!("{half:016X}")
 }
 
-/// Why a bucket is no target for the log of a bucket that this account owns.
+/// The reason why a bucket cannot be the target for a logged bucket of this account.
 pub(crate) fn refusal(target: &objstore::store::BucketSettings, owner: u64) -> Option<&'static str> {
     if target.taken_of.is_some() {
         return Some("the target is a snapshot");

@@ -1,4 +1,4 @@
-//! What the head of a request says for its line: no copies, but handles to what was received.
+//! The parts of a request's head that its log line shows: shared handles to the received bytes, not copies.
 
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, REFERER, USER_AGENT};
 use http::request::Parts;
@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 const DECODED_LENGTH: HeaderName = HeaderName::from_static("x-amz-decoded-content-length");
 
-/// How a request is signed, as a line tells it: the version of the signature, and where it stands.
+/// The signature of a request, as a line shows it: its version, and its place in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Signature {
     pub(super) version: &'static str,
@@ -22,14 +22,14 @@ pub(crate) struct Head {
     pub(super) host: Option<HeaderValue>,
     pub(super) referer: Option<HeaderValue>,
     pub(super) user_agent: Option<HeaderValue>,
-    /// The size of the content that it sends, as it says.
+    /// The declared size of the content that the request sends.
     pub(super) content_bytes: Option<u64>,
-    /// What its Authorization header says.
+    /// The version of the signature in the Authorization header.
     authorization: Option<&'static str>,
 }
 
 impl Head {
-    /// Of a request.
+    /// The parts of this head.
     pub(crate) fn of(head: &Parts) -> Self {
         let headers = &head.headers;
         Self {
@@ -47,12 +47,12 @@ impl Head {
         }
     }
 
-    /// Its URL.
+    /// The URL of the request.
     pub(crate) fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    /// How it is signed, if it is.
+    /// The signature of the request, if it has one.
     pub(super) fn signature(&self) -> Option<Signature> {
         if let Some(version) = self.authorization {
             return Some(Signature { version, place: "AuthHeader" });
@@ -62,7 +62,7 @@ impl Head {
         version.map(|(_, version)| Signature { version, place: "QueryString" })
     }
 
-    /// The parameters of the URL: the name of each, decoded, and the whole as it came.
+    /// The parameters of the URL: for each the decoded name, and the whole parameter as received.
     pub(super) fn parameters(&self) -> impl Iterator<Item = (String, &str)> {
         let pairs = self.uri.query().into_iter().flat_map(|query| query.split('&'));
         pairs.map(|pair| {

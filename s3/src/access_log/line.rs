@@ -19,16 +19,18 @@ use time::{Date, OffsetDateTime};
 use super::head::Head;
 use super::operation::Asked;
 
-/// What is encoded between quotes.
+/// The characters that are encoded between quotes.
 const QUOTED: &AsciiSet = &CONTROLS.add(b'"');
-/// What is encoded in a field without quotes.
+/// The characters that are encoded in a field without quotes.
 const BARE: &AsciiSet = &QUOTED.add(b' ');
-/// What is encoded in a key.
+/// The characters that are encoded in a key.
 const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Bytes of a URL, a header and a short text, before they are encoded.
+/// The most bytes of a URL, before it is encoded.
 const URI_BYTES_MAX: usize = 4096;
+/// The most bytes of a header, before it is encoded.
 const HEADER_BYTES_MAX: usize = 1024;
+/// The most bytes of a short text, before it is encoded.
 const TEXT_BYTES_MAX: usize = 256;
 
 /// Parameters of a URL whose values are secret, in lower case.
@@ -36,15 +38,15 @@ const SECRET: [&str; 3] = ["signature", "x-amz-security-token", "x-amz-signature
 
 /// A request that has ended.
 pub(crate) struct Entry<'a> {
-    /// Its head.
+    /// The head of the request.
     pub(crate) head: &'a Head,
-    /// What it asked for.
+    /// The operation that it asked for.
     pub(crate) asked: Asked<'a>,
     /// `x-amz-request-id` and `x-amz-id-2`
     pub(crate) ids: (&'a str, &'a str),
     /// The account, once the signature was verified.
     pub(crate) account: Option<&'a str>,
-    /// Who sent it.
+    /// The client that sent it.
     pub(crate) client: Client,
     /// The key that its path names.
     pub(crate) key: Option<&'a str>,
@@ -64,10 +66,10 @@ pub(crate) struct Entry<'a> {
     pub(crate) received: OffsetDateTime,
 }
 
-/// Who sent a request, and how.
+/// The client of a request, and the encryption of its connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Client {
-    /// Its address.
+    /// The address of the client.
     pub(crate) address: Option<IpAddr>,
     /// The version of TLS, as policies write it.
     pub(crate) tls_version: Option<&'static str>,
@@ -81,7 +83,7 @@ impl Entry<'_> {
         self.received.date()
     }
 
-    /// Its line from behind the name of the bucket's owner, without an end.
+    /// The line from behind the name of the bucket's owner, without a line end.
     pub(super) fn written(&self, bucket: &BucketName) -> String {
         let Self { head, client, ids: (id, host_id), .. } = *self;
         let mut line = Line(format!("{bucket} [{}]", time_text(self.received)));
@@ -112,7 +114,7 @@ impl Entry<'_> {
         line.0
     }
 
-    /// The first line of the request, without what is secret.
+    /// The first line of the request, without secrets.
     fn request_uri(&self) -> String {
         let head = self.head;
         let mut text = format!("{} {}", self.asked.method, head.uri.path());
@@ -139,7 +141,7 @@ impl Entry<'_> {
     }
 }
 
-/// A parameter of a URL as it came, its value left out where that is secret.
+/// A parameter of a URL as received, without its value if that is secret.
 fn without_secret<'a>(name: &str, pair: &'a str) -> Cow<'a, str> {
     if SECRET.contains(&name.to_ascii_lowercase().as_str()) { format!("{name}=REDACTED").into() } else { pair.into() }
 }
@@ -149,11 +151,11 @@ fn time_text(time: OffsetDateTime) -> String {
     time.format(format).unwrap_or_default()
 }
 
-/// A line that is being written.
+/// A line under construction.
 struct Line(String);
 
 impl Line {
-    /// Adds a value that holds nothing but what may stand there.
+    /// Adds a value that needs no encoding.
     fn plain(&mut self, value: Option<impl std::fmt::Display>) {
         let _ = match value {
             Some(value) => write!(self.0, " {value}"),
@@ -161,7 +163,7 @@ impl Line {
         };
     }
 
-    /// Adds a value that may hold anything.
+    /// Adds a value that may contain any character.
     fn bare(&mut self, value: Option<impl AsRef<str>>) {
         let text = value.map(|value| percent_encode(cut(value.as_ref().as_bytes(), TEXT_BYTES_MAX), BARE).to_string());
         self.plain(text.filter(|text| !text.is_empty()));

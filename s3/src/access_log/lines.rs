@@ -1,4 +1,4 @@
-//! How many lines of access logs there were, by what became of them.
+//! Counters of access log lines, by outcome: delivered, or dropped for one of several reasons.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

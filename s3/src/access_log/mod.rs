@@ -5,7 +5,7 @@
 //!   up where the lines of a bucket go, and writes each batch as an object of the target bucket.
 //! - The buffer is bounded (`buffer`): lines beyond the bound are dropped and counted.
 //! - Delivery is best effort, as on AWS: an orderly end delivers what is buffered, a crash loses it.
-//! - Nothing here knows of requests or of the endpoint: `body` hands over what a line tells.
+//! - This module knows neither requests nor the endpoint: `outbound` gives it the values of a line.
 //! - What a client sends is escaped (`line`), so that no request can forge a line or a field.
 
 mod buffer;
@@ -40,11 +40,11 @@ struct Inner {
     store: Store,
     lines: Lines,
     region: Arc<str>,
-    /// How old a line gets before it is delivered.
+    /// The age at which a line is delivered.
     delay: Duration,
     routes: Routes,
     buffer: Mutex<Buffer>,
-    /// There is something to look up or to deliver.
+    /// Wakes the delivery task: a line has to be looked up, or a batch is due.
     wake: Notify,
 }
 
@@ -55,7 +55,7 @@ impl AccessLog {
         Self(Arc::new(Inner { store, lines, region, delay, routes, buffer, wake: Notify::new() }))
     }
 
-    /// Logs a request about a bucket, if that is logged or not known not to be. `entry` is asked for only then.
+    /// Logs a request about a bucket, unless the bucket is known to have no access log. `entry` is called only then.
     pub(crate) fn record<'a>(&self, bucket: &BucketName, entry: impl FnOnce() -> Entry<'a>) {
         let inner = &self.0;
         let way = inner.routes.way(inner.store.access_epoch(), bucket);

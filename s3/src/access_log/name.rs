@@ -1,8 +1,8 @@
 //! Keys of delivered log objects (S3 User Guide, "Enabling Amazon S3 server access logging", log object key format).
 //!
 //! - `SimplePrefix`: `PREFIX` `YYYY-MM-DD-hh-mm-ss-UNIQUE`.
-//! - `PartitionedPrefix`: `PREFIX` `ACCOUNT/REGION/BUCKET/YYYY/MM/DD/` and the same. By the time of the requests, the
-//!   hour, minute and second are zero.
+//! - `PartitionedPrefix`: `PREFIX` `ACCOUNT/REGION/BUCKET/YYYY/MM/DD/` `YYYY-MM-DD-hh-mm-ss-UNIQUE`. With the date
+//!   source `EventTime`, the hour, minute and second are zero.
 
 use objstore::store::LogKeyFormat;
 use time::{OffsetDateTime, Time};

@@ -1,11 +1,11 @@
-//! What a request asks for, as access logs name it: `REST.` method `.` resource (S3 User Guide, "Amazon S3 server access
-//! log format", Operation).
+//! The name of a request's operation in access logs: `REST.` method `.` resource (S3 User Guide, "Amazon S3 server
+//! access log format", Operation).
 //!
 //! - The name follows from the URL, so that a request which was refused before it was routed has one too.
 
 use http::Method;
 
-/// The resources of a bucket that are not called as their parameter of the URL is.
+/// Resources of a bucket whose name in the log differs from their URL parameter.
 const OF_BUCKET: [(&str, &str); 8] = [
     ("delete", "MULTI_OBJECT_DELETE"),
     ("logging", "LOGGING_STATUS"),
@@ -16,7 +16,7 @@ const OF_BUCKET: [(&str, &str); 8] = [
     ("publicAccessBlock", "PUBLIC_ACCESS_BLOCK"),
     ("requestPayment", "REQUEST_PAYMENT"),
 ];
-/// The resources of an object that are not.
+/// Resources of an object whose name in the log differs from their URL parameter.
 const OF_OBJECT: [(&str, &str); 4] = [
     ("attributes", "OBJECT_ATTRIBUTES"),
     ("legal-hold", "OBJECT_LOCK_LEGALHOLD"),
@@ -24,11 +24,11 @@ const OF_OBJECT: [(&str, &str); 4] = [
     ("tagging", "OBJECT_TAGGING"),
 ];
 
-/// What a request asks for, as its method and its URL say.
+/// The operation of a request, by its method and its URL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) method: &'a Method,
-    /// What it was routed to, or `-`.
+    /// The operation that the request was routed to, or `-`.
     pub(crate) operation: &'a str,
     /// The subresource that its URL names, or `""`.
     pub(crate) subresource: &'a str,
@@ -41,7 +41,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Its name in a line.
+    /// The name of the operation in a line.
     pub(super) fn name(&self) -> String {
         let method = self.method;
         match self.operation {

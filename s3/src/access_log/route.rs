@@ -1,7 +1,7 @@
-//! Where the access log of each bucket goes, as far as that was looked up.
+//! A cache of access log routes: for each bucket that was looked up, the target bucket and prefix of its log.
 //!
-//! - What was looked up holds while no bucket and no setting changes (`Store::access_epoch`).
-//! - Buckets that do not exist are remembered too, so that requests about them are not looked up one by one.
+//! - An entry is valid while no bucket and no setting changes (`Store::access_epoch`).
+//! - Missing buckets have entries too, so that requests about them are not looked up one by one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -10,10 +10,10 @@ use objstore::Store;
 use objstore::name::BucketName;
 use objstore::store::LogKeyFormat;
 
-/// Buckets that are remembered; one more empties the table.
+/// The most buckets in the cache; one more empties it.
 const KNOWN_MAX: usize = 4096;
 
-/// The way of the lines about one bucket into another.
+/// The route of log lines from a logged bucket to its target bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Route {
     /// The bucket that the lines are about.
@@ -22,16 +22,16 @@ pub(super) struct Route {
     pub(super) owner: String,
     /// The id of that account.
     pub(super) owner_id: u64,
-    /// The bucket that they are delivered to.
+    /// The target bucket.
     pub(super) target: BucketName,
-    /// What the keys of delivered objects begin with.
+    /// The prefix of the keys of delivered objects.
     pub(super) prefix: String,
-    /// How the keys go on.
+    /// The format of the keys behind the prefix.
     pub(super) format: LogKeyFormat,
 }
 
 impl Route {
-    /// The way of the lines about a bucket, if it is there and logged.
+    /// The route of a bucket's lines, if the bucket exists and is logged.
     pub(super) fn find(store: &Store, source: &BucketName) -> objstore::Result<Option<Self>> {
         let found = match store.settings(source) {
             Err(objstore::Error::NotFound { .. }) => return Ok(None),
@@ -50,14 +50,14 @@ impl Route {
     }
 }
 
-/// Where lines about a bucket go.
+/// The cached knowledge about a bucket's route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// It is not logged.
+    /// The bucket is not logged, or does not exist.
     Nowhere,
-    /// There.
+    /// The bucket's lines have this route.
     To(Arc<Route>),
-    /// That has to be looked up.
+    /// The bucket has to be looked up.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ struct Known {
 }
 
 impl Routes {
-    /// Where lines about a bucket go in this epoch.
+    /// The cached route of a bucket, if it was looked up in this epoch.
     pub(super) fn way(&self, epoch: Option<u64>, bucket: &BucketName) -> Way {
         let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if epoch != Some(known.epoch) {
@@ -85,7 +85,7 @@ impl Routes {
         }
     }
 
-    /// Remembers what was looked up after the epoch was asked for.
+    /// Caches a route that was looked up after `epoch` was read.
     pub(super) fn put(&self, epoch: u64, bucket: BucketName, route: Option<Arc<Route>>) {
         let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if known.epoch > epoch {

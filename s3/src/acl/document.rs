@@ -1,4 +1,4 @@
-//! The document of a list: `AccessControlPolicy` (S3 API, GetObjectAcl, PutObjectAcl).
+//! The XML document of an access control list: `AccessControlPolicy` (S3 API, GetObjectAcl, PutObjectAcl).
 
 use objstore::Store;
 use objstore::store::{ACL_GRANTS_MAX, AccessList, Grantee};
@@ -14,7 +14,7 @@ const OPEN: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
     <AccessControlPolicy xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
 const GRANTEE: &str = "<Grant><Grantee xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"";
 
-/// A list as its document shows it.
+/// An access control list in the form of its document.
 #[derive(Debug)]
 pub(crate) struct Shown {
     owner: String,
@@ -25,13 +25,13 @@ pub(crate) struct Shown {
 enum ShownGrantee {
     /// An account by its name, which is its canonical id.
     Account(String),
-    /// Of no account here.
+    /// A canonical id that belongs to no account of this store.
     Id(&'static str),
     Group(&'static str),
 }
 
 impl Shown {
-    /// The list of what belongs to the account of this name; none is `private`.
+    /// The list of a bucket or object of the account with this name; an absent list is `private`.
     pub(crate) fn of(store: &Store, owner: String, list: Option<&AccessList>) -> S3Result<Self> {
         let private = AccessList::private();
         let mut grants = Vec::new();

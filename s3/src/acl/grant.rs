@@ -36,7 +36,7 @@ pub(super) struct Named {
 /// A grantee as a request names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NamedGrantee {
-    /// By canonical id.
+    /// An account, by its canonical id.
     Id(String),
     /// A group.
     Group(Grantee),
@@ -51,7 +51,7 @@ impl NamedGrantee {
 }
 
 impl Named {
-    /// The grant, its account looked up.
+    /// The grant with the id of its account, which is looked up.
     pub(super) fn look_up(self, store: &Store) -> S3Result<AccessGrant> {
         let grantee = match self.grantee {
             NamedGrantee::Group(group) => group,
@@ -71,7 +71,7 @@ pub(super) fn account(store: &Store, id: &str) -> S3Result<u64> {
     }
 }
 
-/// The grant in a list of what belongs to `owner`.
+/// The grant in the list of a bucket or object of `owner`, whose own grants are stored under [`Grantee::Owner`].
 pub(super) fn of(grant: AccessGrant, owner: u64) -> AccessGrant {
     match grant.grantee() {
         Some(Grantee::Account(id)) if id == owner => AccessGrant::new(Grantee::Owner, grant.permission()),
@@ -89,7 +89,7 @@ pub(super) fn permission(name: &str) -> Option<Permission> {
     PERMISSIONS.iter().find(|(known, _)| *known == name).map(|(_, permission)| *permission)
 }
 
-/// The name of a permission; none of what a later version wrote.
+/// The name of a permission; none for a permission that a later version wrote.
 pub(super) fn permission_name(permission: Permission) -> Option<&'static str> {
     PERMISSIONS.iter().find(|(_, known)| *known == permission).map(|(name, _)| *name)
 }

@@ -18,7 +18,7 @@ use crate::error::{Detail as _, bad_argument, refuse, says};
 
 const CANNED: &str = "x-amz-acl";
 const OWNERSHIP: &str = "x-amz-object-ownership";
-/// How the headers of grants begin.
+/// The prefix of the headers of grants.
 const GRANTS: &str = "x-amz-grant-";
 /// The headers of grants.
 const HEADERS: [(&str, Permission); 5] = [
@@ -29,7 +29,7 @@ const HEADERS: [(&str, Permission); 5] = [
     ("x-amz-grant-full-control", Permission::FullControl),
 ];
 
-/// A list as headers ask for it.
+/// The access control list that headers ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListHeaders(Inner);
 
@@ -57,17 +57,17 @@ impl ListHeaders {
         }
     }
 
-    /// Whether they ask for no list.
+    /// Whether the headers ask for no list.
     pub(super) fn is_nothing(&self) -> bool {
         self.0 == Inner::Nothing
     }
 
-    /// Whether they give the object to the bucket's owner, where that one prefers it.
+    /// Whether the headers give the object to the bucket's owner, under the setting `BucketOwnerPreferred`.
     pub(crate) fn gives_to_bucket_owner(&self) -> bool {
         self.0 == Inner::Canned(Canned::BucketOwnerFullControl)
     }
 
-    /// The list, its accounts looked up; none if none is asked for.
+    /// The list with the ids of its accounts; none if the headers ask for none.
     pub(crate) async fn look_up(self, store: &Store) -> S3Result<Option<NewList>> {
         match self.0 {
             Inner::Nothing => Ok(None),
@@ -99,7 +99,7 @@ pub(crate) fn check_first(headers: &HeaderMap) -> S3Result<(Option<Setting>, Lis
     Ok((ownership.transpose()?, ListHeaders::of(headers, Of::Bucket)?))
 }
 
-/// As AWS answers where the bucket owner is enforced.
+/// AWS's error for an ACL in a bucket with `BucketOwnerEnforced`.
 pub(crate) fn disabled() -> S3Error {
     let hint = "Use grants or the bucket's policy, or enable ACLs by the bucket's Object Ownership.";
     refuse(S3ErrorCode::AccessControlListNotSupported, hint)
@@ -151,7 +151,7 @@ fn grantee_of(text: &str, header: &str) -> S3Result<NamedGrantee> {
     }
 }
 
-/// A list of more grants than AWS takes.
+/// The error for a list with more grants than AWS accepts.
 pub(super) fn too_many() -> S3Error {
     refuse(S3ErrorCode::MalformedACLError, format!("An ACL has at most {ACL_GRANTS_MAX} grants."))
 }

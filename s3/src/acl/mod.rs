@@ -25,7 +25,7 @@ pub(crate) use document::Shown;
 pub(crate) use headers::{ListHeaders, check, check_first, disabled};
 pub(crate) use ownership::Setting;
 
-/// What a list is set on.
+/// The kind of resource that a list belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     /// A bucket.
@@ -34,7 +34,7 @@ pub(crate) enum Of {
     Object,
 }
 
-/// A list that a request asks for, its accounts looked up.
+/// A list that a request asks for, with the ids of its accounts.
 pub(crate) struct NewList(Kind);
 
 enum Kind {
@@ -43,7 +43,7 @@ enum Kind {
 }
 
 impl NewList {
-    /// The list for what belongs to `owner`, in a bucket of `bucket_owner`.
+    /// The list for a bucket or object of `owner`, in a bucket of `bucket_owner`.
     pub(crate) fn list(self, owner: u64, bucket_owner: u64) -> AccessList {
         match self.0 {
             Kind::Canned(canned) => canned.list((owner != bucket_owner).then_some(bucket_owner)),
@@ -76,7 +76,8 @@ impl ListInput {
         }
     }
 
-    /// Where ACLs are disabled: refuses all but what holds there. Headers were checked before (`check`).
+    /// Where ACLs are disabled: refuses all lists except full control for the owner. Headers were checked before
+    /// (`check`).
     pub(crate) fn check_disabled(&self, owner: &str) -> S3Result<()> {
         match &self.0 {
             Source::Document(document) if !document::is_full_control(document, owner) => Err(disabled()),

@@ -10,7 +10,7 @@ use s3s::dto::ObjectOwnership;
 
 use crate::error::bad_argument;
 
-/// Who owns what is written to a bucket.
+/// The setting Object Ownership: the owner of new objects in a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     /// The owner of the bucket; ACLs are disabled.
@@ -32,7 +32,7 @@ impl Setting {
         }
     }
 
-    /// Its name.
+    /// The name of the setting.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Enforced => ObjectOwnership::BUCKET_OWNER_ENFORCED,
@@ -51,7 +51,7 @@ impl Setting {
         self != Self::Enforced
     }
 
-    /// The setting as it is kept.
+    /// The setting in its stored form.
     pub(crate) fn kept(self) -> Ownership {
         Ownership { rule: self.name().to_owned(), deleted: false }
     }

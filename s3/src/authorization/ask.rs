@@ -1,4 +1,4 @@
-//! Access requests: one action on a bucket or object, for which an authority is asked.
+//! Access requests: one action on a bucket or object, which an authority allows or refuses.
 
 use std::collections::BTreeMap;
 

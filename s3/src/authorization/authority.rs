@@ -153,7 +153,7 @@ impl Authority {
         blocking(store, require).await
     }
 
-    /// Refuses if none of these actions could be allowed, whatever the body contains that was not read yet.
+    /// Refuses if none of these actions could be allowed for any content of the body, which was not read yet.
     pub(crate) async fn require_possible(
         self: &Arc<Self>,
         store: &Store,

@@ -19,20 +19,20 @@ pub(crate) struct Lists {
     settings: Arc<Settings>,
     /// The id of the account that owns the bucket.
     pub(crate) bucket_owner: u64,
-    /// Who owns what is written.
+    /// The setting that decides who owns new objects.
     pub(crate) ownership: Setting,
-    /// What of public access is blocked.
+    /// The public access block in force.
     pub(crate) block: Block,
 }
 
-/// What an action needs of a list.
+/// The requirement of an action on a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Needed {
     /// This permission on the bucket.
     OfBucket(Permission),
     /// This permission on the object.
     OfObject(Permission),
-    /// To write to the bucket, and to own the object.
+    /// Permission to write to the bucket, and ownership of the object.
     OwnObject,
 }
 
@@ -101,7 +101,7 @@ impl Lists {
     }
 }
 
-/// What an action needs of a list; none is what no list allows.
+/// The requirement of an action on a list; none if no list can allow the action.
 fn needed(ask: &Ask) -> Option<Needed> {
     use Needed::{OfBucket, OfObject, OwnObject};
     match ask.action {

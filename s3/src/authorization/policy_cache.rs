@@ -16,7 +16,7 @@ const KEPT_BYTES_MAX: usize = 4 << 20;
 /// Bytes counted for each entry besides its text.
 const KEPT_BYTES_EACH: usize = 512;
 
-/// What decides on access to a bucket.
+/// The rule that decides on access to a bucket.
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
     /// Grants alone.
@@ -45,7 +45,7 @@ struct Ready {
 }
 
 impl Policies {
-    /// What decides on access to the bucket with these settings.
+    /// The rule for the bucket with these settings.
     pub(crate) fn rule(&self, name: &BucketName, bucket: &BucketSettings) -> Rule {
         let Some(text) = &bucket.settings.policy else { return Rule::Grants };
         if let Some(found) = self.lock().by_bucket.get(&bucket.bucket)
@@ -83,7 +83,7 @@ fn read(name: &BucketName, text: &str) -> Rule {
                     bucket = name.as_str(),
                     keys,
                     "the bucket's policy has condition keys that never have a value here: what it allows with them is not \
-                     allowed, what it denies with them is denied whatever their value; put a policy without them"
+                     allowed, what it denies with them is denied for every value; put a policy without them"
                 );
             }
             let public = policy.is_public();

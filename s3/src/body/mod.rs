@@ -1,5 +1,5 @@
-//! Bodies, apart from the requests that carry them: their kinds, what they may take of memory, how they are known to be
-//! whole, and their way into the store and out of it.
+//! Bodies of requests and responses: their kinds, memory limits, detection of incomplete bodies, and streaming into the
+//! store and out of it. This module knows no requests.
 
 mod elements;
 mod intake;

@@ -1,4 +1,4 @@
-//! Access control lists of buckets: of new ones, GetBucketAcl and PutBucketAcl.
+//! Access control lists of buckets: those of CreateBucket, GetBucketAcl and PutBucketAcl.
 
 use objstore::Error;
 use objstore::store::{AccessList, Settings};

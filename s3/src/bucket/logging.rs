@@ -17,7 +17,7 @@ use crate::error::{Detail as _, OrRefuse as _, plain, refuse, says};
 use crate::service::{Call, Service};
 use crate::{access, names};
 
-/// What the key of a log object has behind the prefix, but for the names of account, region and bucket.
+/// The length of a log object's key behind the prefix, without the names of account, region and bucket.
 const REST_BYTES: usize = "/".len() * 3 + "2026/03/09/2026-03-09-00-00-00-0123456789ABCDEF".len();
 /// The longest name of a bucket.
 const BUCKET_BYTES_MAX: usize = 63;

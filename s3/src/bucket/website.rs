@@ -125,7 +125,7 @@ fn rule(dto::RoutingRule { condition, redirect }: dto::RoutingRule) -> S3Result<
         }
     };
     if redirect == Redirect::default() {
-        return Err(refuse(S3ErrorCode::MalformedXML, "The Redirect of a routing rule says where to lead."));
+        return Err(refuse(S3ErrorCode::MalformedXML, "Give the Redirect of a routing rule at least one element."));
     }
     if redirect.replace_key_prefix_with.is_some() && redirect.replace_key_with.is_some() {
         return Err(bad("You can only define ReplaceKeyPrefix or ReplaceKey but not both."));

@@ -7,7 +7,7 @@ use http::header::{
 use http::{HeaderMap, HeaderName, HeaderValue};
 use objstore::store::CorsRule;
 
-/// What a script wants to do.
+/// The request that a script wants to send.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScriptRequest<'a> {
     /// The site that the script came from.

@@ -1,7 +1,7 @@
 //! The particulars of an error: the elements that AWS adds beside the message, and our hint.
 //!
 //! - They are carried as the source of an [`S3Error`], which `s3s` passes on and never writes.
-//! - Each value is truncated here, whatever the client sent: an error never takes more than a few kilobytes.
+//! - Each value is truncated here, so an error never takes more than a few kilobytes.
 
 use std::borrow::Cow;
 

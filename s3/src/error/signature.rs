@@ -114,7 +114,7 @@ pub(crate) fn of_policy(access_key: &str, policy: &str, provided: &str) -> S3Err
     error
 }
 
-/// An `Authorization` header that can be parsed whatever its signature is, and that signature.
+/// An `Authorization` header with a placeholder in place of its signature, so that it always parses; and the signature.
 fn with_any_signature(authorization: &str) -> (Cow<'_, str>, &str) {
     const FIELD: &str = "Signature=";
     let Some((start, rest)) = authorization.split_once(FIELD) else { return (authorization.into(), "") };

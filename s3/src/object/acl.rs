@@ -1,4 +1,4 @@
-//! Access control lists of objects: of new ones, GetObjectAcl and PutObjectAcl.
+//! Access control lists of objects: those of new objects, GetObjectAcl and PutObjectAcl.
 
 use objstore::store::{AccessList, ObjectAccess};
 use objstore::{Error, Store};

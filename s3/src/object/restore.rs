@@ -1,7 +1,7 @@
 //! RestoreObject.
 //!
 //! - No object is archived here (decision 0063), so there is nothing to restore: AWS refuses a restore of an object that can
-//!   be read at once, and so does this.
+//!   be read at once, and so does this module.
 
 use s3s::dto::{RestoreObjectInput, RestoreObjectOutput};
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};

@@ -1,7 +1,7 @@
 //! The bytes of an object that a read returns: all, a range, or a part.
 //!
 //! - A malformed Range, one of another unit, or one with several ranges counts as absent, as on S3 (`rewrite`).
-//! - If If-Range does not match, the whole object is sent, whatever part or range was requested.
+//! - If If-Range does not match, the whole object is sent in place of the requested part or range.
 //! - A checksum in the response always covers exactly the bytes sent: the whole object, or one part.
 
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! The policy of a form: the conditions under which its signer allows an upload (S3 API, "Creating a POST policy").
 //!
 //! - Each field has to be covered by a condition, otherwise the signer did not allow it.
-//! - The bucket is the URL's, whatever a field says.
+//! - The bucket is the URL's, even if a field names another.
 //! - A condition on a missing field fails.
 
 use std::ops::RangeInclusive;

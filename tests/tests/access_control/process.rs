@@ -1,4 +1,4 @@
-//! What other processes can read of the server's process: no secret in the environment, no core dump.
+//! The server's process reveals no secret to other processes: not in its environment, and not in a core dump.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What both handles show, compared with the model.
+//! Comparison of everything that both handles show with the model.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -59,7 +59,8 @@ impl CreatedFiles {
                 Ok(Promise::Link("somewhere".to_owned()))
             }
             _ => {
-                let made = openat(CWD, dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
+                let made =
+                    openat(CWD, dir, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::from_raw_mode(0o600))?;
                 let mut file = File::from(made);
                 file.write_all(&content)?;
                 let open = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));

@@ -1,4 +1,4 @@
-//! Where the methods of a type stand: in at most two folders, so that "where is `Store::put_object`?" has one answer.
+//! The methods of a type are in at most two folders, so that "where is `Store::put_object`?" has one answer.
 //!
 //! - A folder is one right below `src/`; files right in `src/` are a folder of their own.
 //! - A type that is defined in a folder is another type than one of the same name elsewhere.

@@ -87,7 +87,7 @@ seccompProfile: {type: RuntimeDefault}
     - {name: api-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
 {{- end -}}
 
-{{/* What announces the driver to kubelet, beside the process that serves the node's socket. */}}
+{{/* The sidecar that registers the driver with kubelet, in the pod of the process that serves the node's socket. */}}
 {{- define "amphora.registrar" -}}
 {{- $socket := printf "%s/csi.sock" (include "amphora.pluginFolder" .) -}}
 - name: registrar

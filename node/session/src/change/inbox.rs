@@ -1,9 +1,9 @@
-//! The changes that a node has applied.
+//! The node's side of the delivery: which changes its caches and its kernel have applied.
 
 use super::Delivery;
 use crate::Boot;
 
-/// What a node does with a delivery.
+/// How a node handles a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     /// Drop what it names from every cache, then acknowledge [`Inbox::applied`].

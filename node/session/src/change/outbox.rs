@@ -1,4 +1,4 @@
-//! The undelivered changes of one session, at the store.
+//! The store's side of the delivery: the changes that one session has not acknowledged.
 
 use std::collections::VecDeque;
 
@@ -87,7 +87,7 @@ impl<C> Outbox<C> {
         self.undelivered.iter().map(|one| (one.number, &one.delivery))
     }
 
-    /// Since when the session owes an acknowledgement.
+    /// Since when an acknowledgement of the session is outstanding.
     pub fn oldest(&self) -> Option<Moment> {
         self.undelivered.front().map(|oldest| oldest.published)
     }

@@ -1,9 +1,9 @@
-//! The exclusive lease of a volume: one session alone answers changes itself, and sends them behind.
+//! The exclusive lease of a volume: its node answers the programs' changes at once and sends them to the store later.
 //!
-//! - It is granted while the session is the only user of the volume. The grant is recorded durably before it is sent, so
-//!   that a store which restarts knows who may have changes that it lacks.
-//! - Any other use of the volume waits: the store recalls the lease, the node sends everything it has not sent, returns
-//!   the lease, and the store goes on. The end of the session returns the lease too.
+//! - The store grants the lease while the session is the only user of the volume. It records the grant durably before
+//!   it sends the grant, so that after a restart it knows which session may have changes that the store lacks.
+//! - Any other use of the volume waits: the store recalls the lease, and the node sends all unsent changes and returns
+//!   the lease. Then the store serves the other use. The end of the session returns the lease too.
 //! - Grants are numbered. A recall names the number, and a node that receives it before the grant itself refuses that
 //!   grant when it arrives.
 

@@ -1,11 +1,11 @@
 //! The node's side of the exclusive lease of one volume.
 
-/// What a node does about a recall.
+/// How a node answers a recall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recall {
-    /// Send everything that was answered here, then call [`Delegation::flushed`] and return the grant.
+    /// Send every change that the node answered itself, then call [`Delegation::flushed`] and return the grant.
     Flush,
-    /// Return the grant at once: nothing is answered under it.
+    /// Return the grant at once: the node has answered nothing under it.
     Return,
 }
 
@@ -13,9 +13,9 @@ pub enum Recall {
 enum State {
     #[default]
     Shared,
-    /// Changes are answered here.
+    /// The node answers changes itself.
     Exclusive(u64),
-    /// Changes that were answered here are being sent.
+    /// The node sends the changes that it answered itself.
     Flushing(u64),
 }
 
@@ -36,7 +36,7 @@ impl Delegation {
         self.state == State::Exclusive(grant)
     }
 
-    /// Whether changes are answered here. Only while the lease of the session is fresh, too.
+    /// Whether the node may answer changes itself. The lease of the session has to be fresh as well.
     pub fn may_answer(&self) -> bool {
         matches!(self.state, State::Exclusive(_))
     }
@@ -60,12 +60,12 @@ impl Delegation {
         Some(grant)
     }
 
-    /// Everything that was answered here is at the store.
+    /// The store has every change that the node answered itself.
     pub fn flushed(&mut self) {
         self.state = State::Shared;
     }
 
-    /// The session is lost, and with it what was answered here and not sent.
+    /// The session is lost, and with it every change that the node answered and did not send.
     pub fn lost(&mut self) {
         self.state = State::Shared;
     }

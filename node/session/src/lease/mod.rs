@@ -1,4 +1,4 @@
-//! Leases: how long a node may believe what it has cached, and how long the store waits for it.
+//! Leases: how long a node may serve from its caches, and how long the store waits before it ends the node's session.
 //!
 //! ```text
 //! node   sent ──────── fresh ────────┤ stale: no caches ├ expired: everything is dropped
@@ -6,7 +6,7 @@
 //! ```
 //! - The node counts from the moment when it *sent* the renewal, the store from the moment when it *received* it, each
 //!   on its own clock. The margin covers the difference of the clocks' rates.
-//! - An expired lease stays expired: an answer that arrives late brings nothing back.
+//! - An expired lease stays expired: an answer that arrives late does not renew it.
 
 mod node;
 mod store;

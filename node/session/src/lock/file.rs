@@ -54,7 +54,8 @@ impl File {
         self.waiting.iter().any(|(_, earlier)| request.conflicts(earlier.owner, earlier.range, earlier.mode))
     }
 
-    /// Whom a request has to wait for: those that hold what it wants, and those that wait for it before `ticket`.
+    /// The owners that a request has to wait for: holders of conflicting locks, and conflicting waiters before
+    /// `ticket`.
     pub(super) fn blockers(&self, request: &Request, ticket: Option<Ticket>) -> Vec<Owner> {
         let held = self.held().filter(|(owner, range, mode)| request.conflicts(*owner, *range, *mode));
         let earlier = self.waiting.iter().take_while(|(waiting, _)| Some(*waiting) != ticket);

@@ -31,7 +31,7 @@ pub struct Conflict {
     pub mode: Mode,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Set {
     /// The lock is held. These requests were waiting and are granted too, because the lock replaced a stronger one.

@@ -3,9 +3,9 @@
 //! - The two kinds do not see each other, as on Linux. A range lock belongs to a process or to an open file description
 //!   (OFD), a whole-file lock to an open file description.
 //! - Waiters are served in their order. A request that holds no lock anywhere also queues behind earlier waiters that it
-//!   conflicts with, so a stream of readers cannot starve a writer; one that holds a lock passes them, since they may be
-//!   waiting for it.
-//! - A request of a process that would close a circle of waiting processes is refused (EDEADLK).
+//!   conflicts with, so a stream of readers cannot starve a writer. A request that holds a lock overtakes them, since
+//!   they may be waiting for that lock.
+//! - A request of a process that would close a cycle of waiting processes is refused (EDEADLK).
 //! - The end of a session releases its locks and its waiting requests. After a restart of the store, sessions reclaim
 //!   their locks in the grace time, before others can take them.
 
@@ -30,7 +30,7 @@ pub enum Kind {
     Whole,
 }
 
-/// Whom a lock belongs to.
+/// The owner of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Owner {
     /// A process of a node, by the kernel's lock owner. Its requests take part in the detection of deadlocks.

@@ -1,11 +1,11 @@
-//! Deadlocks: whether a process would wait for itself through others.
+//! Deadlock detection: whether a new wait would close a cycle of waiting processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::file::{File, Request};
 use super::{Kind, Owner};
 
-/// Whether a request that begins to wait would close a circle of processes that wait for each other (fcntl(2),
+/// Whether a request that begins to wait would close a cycle of processes that wait for each other (fcntl(2),
 /// EDEADLK). Requests for whole files and of open file descriptions are no part of it, as on Linux.
 pub(super) fn closes_circle<F: Ord + Copy>(
     files: &BTreeMap<(F, Kind), File>,

@@ -1,4 +1,4 @@
-//! What the toy node does with the messages of the store.
+//! How the simulated node handles the messages of the store.
 
 use super::checker::Checker;
 use super::node::{Node, Stage, moment};

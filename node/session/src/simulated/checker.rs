@@ -1,4 +1,4 @@
-//! What must hold in every schedule, judged from outside: the checker sees all machines at once.
+//! The checker of the promises that hold in every schedule. It sees the state of all machines at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! What the toy store keeps on its disk: a log of commits, of which a power cut keeps what was synced and any part of
-//! the rest that follows without a gap.
+//! The disk of the simulated store: a log of commits. A power cut keeps the synced commits, and of the later ones any
+//! number without a gap.
 
 use std::collections::{BTreeMap, BTreeSet};
 

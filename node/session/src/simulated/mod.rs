@@ -1,11 +1,11 @@
 //! Nodes and a store over a simulated network, which loses, delays, repeats and reorders; processes stop, die and lose
 //! power; clocks differ in rate. Everything runs on one thread: a seed replays exactly.
 //!
-//! - The service is a toy (`store.rs`, `node.rs`: lists of tokens, a guarded number, one lock, caches); the state machines
-//!   and the frames are the real ones.
+//! - The service is a small stand-in (`store.rs`, `node.rs`: lists of tokens, a guarded number, one lock, caches); the
+//!   state machines and the frames are the real ones.
 //! - `checker.rs` has the promises: nothing acknowledged is lost, nothing is done twice, no read misses an acknowledged
 //!   change, locks and exclusive leases exclude, a fenced session changes nothing.
-//! - `planted.rs` breaks the rules one by one; the schedules notice each.
+//! - `planted.rs` breaks the rules one by one; the schedules have to detect each.
 //! - Environment variables set the number of runs: see docs/internals/testing.md, "The simulated network".
 
 mod answers;

@@ -1,4 +1,4 @@
-//! The toy node: caches, programs, and the state machines of the node's side.
+//! The simulated node: caches, programs, and the state machines of the node's side.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(super) struct Node {
     pub(super) own_changes: u64,
     pub(super) programs: Vec<Program>,
     pub(super) relocks: Vec<u64>,
-    /// Changes of an earlier process may not be synced yet, and nobody could send them again.
+    /// Changes of an earlier process may be unsynced, and no process could send them again.
     pub(super) is_uncertain: bool,
     /// What syncs covered since the world looked.
     pub(super) synced_tokens: Vec<u64>,
@@ -126,7 +126,7 @@ impl Node {
         }
     }
 
-    /// What the lease allows. A process that has not resumed its session believes nothing.
+    /// What the lease allows. A process that has not resumed its session may serve nothing.
     pub(super) fn standing(&mut self, now: Moment) -> Standing {
         let standing = self.lease.as_mut().map_or(Standing::Stale, |lease| lease.standing(now));
         if self.planted == Planted::ServesStale && self.lease.is_some() { Standing::Fresh } else { standing }

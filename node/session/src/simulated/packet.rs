@@ -1,4 +1,4 @@
-//! The messages of the toy service, carried in real frames of `node-wire`.
+//! The messages of the simulated service, carried in real frames of `node-wire`.
 
 use bytes::Bytes;
 use node_wire::frame::Frame;

@@ -1,4 +1,4 @@
-//! The toy store: lists of tokens, a guarded number and a lock, over the state machines of the store's side.
+//! The simulated store: lists of tokens, a guarded number and a lock, over the state machines of the store's side.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! One schedule: machines with clocks of their own, programs, faults, and at the end a calm in which all has to be right.
+//! One schedule: machines with clocks of their own, programs and faults; then a time without faults, after which every
+//! promise has to hold.
 
 use std::time::Duration;
 
@@ -192,7 +193,7 @@ impl World {
         self.again(Event::NodeTick(id));
     }
 
-    /// Programs that entered the section under the lock: no other one may believe that it is inside.
+    /// Programs that entered the section under the lock: no other one may act as if it were inside.
     fn entered(&mut self, id: usize) {
         for program in std::mem::take(&mut self.nodes[id].node.entered) {
             let now = self.network.now;

@@ -1,4 +1,4 @@
-//! The node's side of slots: what is in flight, and what the store may still lose.
+//! The node's side of slots: calls in flight, and answered changes that the store may still lose.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub enum Effect {
     Changed(Position),
 }
 
-/// What came of a change that was sent again after the store had lost it.
+/// The outcome of a change that was sent again after the store had lost it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replayed {
     /// It had the same result as before.

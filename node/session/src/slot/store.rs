@@ -1,4 +1,4 @@
-//! The store's side of slots: what is to be done with a call that arrives.
+//! The store's side of slots: whether a call is executed, answered from its recorded outcome, or refused.
 
 use std::collections::BTreeMap;
 

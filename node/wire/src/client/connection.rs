@@ -80,7 +80,7 @@ pub(super) async fn open<T: Transport>(
     let (outgoing, queue) = mpsc::channel(QUEUE_FRAMES);
     let pending = Pending::new(Mutex::new(Some(HashMap::new())));
     let places = Semaphore::new(usize::try_from(admitted.requests.min(config.requests)).unwrap_or(1).max(1));
-    // A third of the store's patience, so that one lost ping does no harm.
+    // A third of the store's idle timeout, so that one lost ping does no harm.
     let ping = Ping::AfterSilence(config.ping.min(admitted.idle / 3));
     let connection = Connection { role, last: AtomicU64::new(0), places, pending: Arc::clone(&pending), outgoing };
     let (config, events) = (Arc::clone(config), events.clone());

@@ -1,4 +1,4 @@
-//! One role's connection, opened again whenever it ends, with pauses in between.
+//! The connection of one role: reopened whenever it ends, with pauses between attempts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -25,7 +25,7 @@ pub(super) struct Lane {
     keeper: JoinHandle<()>,
 }
 
-/// What calls find.
+/// The state of the connection, as calls see it.
 #[derive(Clone)]
 enum State {
     /// No connection now; one is being opened.
@@ -159,7 +159,7 @@ impl<T: Transport> Keeper<T> {
     }
 
     async fn tell(&self, event: Event) {
-        // Without a receiver nobody asks for events.
+        // Without a receiver the events have no reader.
         let _ = self.events.send(event).await;
     }
 }

@@ -1,7 +1,7 @@
 //! The connections of a node to its store: one of each role, kept open and opened again.
 //!
-//! - Calls are numbered and answered in any order. Each ends in one of the ways of [`Outcome`](CallError).
-//! - A call waits a bounded time for a connection; no call is ever sent twice from here.
+//! - Calls are numbered and answered in any order. A call ends with an answer or with a [`CallError`].
+//! - A call waits a bounded time for a connection. This module never sends a call twice.
 //! - Dropping a call cancels it at the store, which may have done it already.
 
 mod connection;
@@ -69,14 +69,14 @@ impl Transport for Tls {
     }
 }
 
-/// Who a node is, and how patient.
+/// The identity of a node, its credential and its timeouts.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The node's name.
     pub node: String,
     /// The id of the session, chosen at random by the node, so that opening it twice opens it once.
     pub session: Bytes,
-    /// What the node is admitted by.
+    /// The credential of the node.
     pub credential: Credential,
     /// The versions that the node speaks.
     pub versions: Versions,
@@ -99,7 +99,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// A configuration with the usual patience.
+    /// A configuration with the usual timeouts.
     pub fn new(node: impl Into<String>, session: Bytes, credential: Credential) -> Self {
         Self {
             node: node.into(),

@@ -1,4 +1,5 @@
-//! How many connections a listener has: strangers, strangers of one address, and admitted peers.
+//! The limits on connections of a listener: for peers that are not admitted yet (*strangers*), for strangers of one
+//! address, and for admitted peers.
 //!
 //! A host with IPv6 has 2^64 addresses, so all addresses of a network of 64 bits count as one.
 

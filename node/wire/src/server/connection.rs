@@ -1,8 +1,8 @@
 //! One connection at the store, from its handshake to its end.
 //!
-//! - The reader waits for a free place and for memory before it reads the body of a call, and for the answer's memory
-//!   too. A peer that asks for more than it may hold is simply not read on.
-//! - A call is polled once where it was read: what is answered from memory never changes threads.
+//! - Before the reader reads the body of a call, it waits for a free place among the running calls, and for memory for
+//!   the call and its answer. So a peer that asks for more waits unread.
+//! - The reader polls a call once itself: a call that is answered from memory never changes threads.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! The listener of a store: admits connections and hands their calls to a [`Service`].
 //!
 //! - Everything a peer can make the server hold is bounded: [`Limits`] has each bound and its reason.
-//! - Strangers and admitted peers are counted apart, and strangers also by address, so that no stranger keeps a node out.
+//! - Peers that are not admitted yet (strangers) and admitted ones have separate limits, and strangers also one for
+//!   each address. So no stranger keeps a node out.
 //! - The end of a session closes its connections, and drops its calls that are still running.
 
 mod admission;
@@ -42,7 +43,7 @@ const CONTROL_BYTES: u64 = 64 << 20;
 /// How long connections may take to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
 
-/// Limits on what peers can make the server hold.
+/// Limits on the connections, memory and time that peers can occupy.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The most admitted connections: three for each session of a node.

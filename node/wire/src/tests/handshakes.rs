@@ -1,4 +1,4 @@
-//! Who is admitted: keys, tickets and certificates; impostors on both ends; versions that are apart.
+//! Admission: keys, tickets and certificates; impostors on both ends; incompatible versions.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Peers that break rules, stop in the middle, or hold on to what they have.
+//! Peers that break rules, stop in the middle, or keep connections and memory.
 
 use std::time::Duration;
 

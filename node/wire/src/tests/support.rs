@@ -188,7 +188,7 @@ pub(super) fn access_key() -> Credential {
     Credential::AccessKey { id: KEY.0.to_owned(), secret: Secret::new(KEY.1) }
 }
 
-/// A node with little patience, so that tests are quick.
+/// A node with short timeouts, so that tests are quick.
 pub(super) fn config(credential: Credential) -> Config {
     Config {
         wait: Duration::from_secs(5),

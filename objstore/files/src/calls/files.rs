@@ -46,7 +46,7 @@ impl FileSession {
         Files { service: &*self.service, context, recorded: Cell::new(false) }
     }
 
-    /// Executes an operation that is given as a value, as a wire does: see [`FileService::call`].
+    /// Executes an operation that is given as a value, as a network server does: see [`FileService::call`].
     ///
     /// # Errors
     /// Those of the operation.
@@ -59,7 +59,7 @@ impl FileSession {
         self.service.answered(request);
     }
 
-    /// The changes by others: see [`FileService::changes`].
+    /// The changes by other clients: see [`FileService::changes`].
     pub fn changes(&self) -> Box<dyn Changes> {
         self.service.changes()
     }

@@ -1,4 +1,4 @@
-//! Calls: the operations, one module for each family, the service that executes them, and the handle with a method for
+//! Calls: the operations, one module for each group, the service that executes them, and the handle with a method for
 //! each.
 
 mod attributes;

@@ -1,18 +1,18 @@
-//! An operation of a mount, and what its repetition does.
+//! An operation of a mount, and its class: whether a repeated call may be executed again.
 
 use super::{AttributeOp, ContentOp, NameOp, OpenOp};
 
-/// What a call changes, and so what its repetition does.
+/// What a call changes, which determines the effect of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// It changes nothing. A repetition is harmless at any time.
     Read,
     /// It changes counts that the service keeps in memory for the session: references and open files. A repetition
-    /// counts twice, so a wire that repeats a call has to return the first answer; that may be kept in memory, since the
-    /// counts end with the process too.
+    /// counts twice, so a transport that repeats a call has to return the first answer; that may be kept in memory,
+    /// since the counts end with the process too.
     Count,
     /// It changes the store to a state that the call alone determines. A repetition is harmless unless another change of
-    /// the same file came in between: a wire repeats it before it sends later calls for the file. In a bucket that keeps
+    /// the same file came in between: a transport repeats it before it sends later calls for the file. In a bucket that keeps
     /// versions, the version that it begins is recorded under the number of the request, as with [`Class::Once`]: a
     /// repetition continues that version.
     Set,
@@ -49,7 +49,7 @@ pub enum Op<'a> {
 }
 
 impl Op<'_> {
-    /// What a repetition does.
+    /// The class, which determines the effect of a repetition.
     pub fn class(&self) -> Class {
         match self {
             Self::Names(op) => op.class(),

@@ -1,4 +1,4 @@
-//! Operations of open files, and of what the kernel holds since before a takeover.
+//! Operations of open files, and of inodes that the kernel holds since before a takeover.
 
 use std::borrow::Cow;
 

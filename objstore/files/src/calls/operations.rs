@@ -3,7 +3,7 @@
 //! A macro, because otherwise each of some forty operations would be written three times, and its class could be
 //! forgotten.
 
-/// Declares a family of operations. An entry is `[Class] method: Variant { field: Type, … } -> Value;`, with `+ data`
+/// Declares a group of operations. An entry is `[Class] method: Variant { field: Type, … } -> Value;`, with `+ data`
 /// before the arrow if bytes to write go with it.
 macro_rules! operations {
     (
@@ -28,7 +28,7 @@ macro_rules! operations {
         }
 
         impl $(<$lifetime>)? $family $(<$lifetime>)? {
-            /// All operations of the family, each with its class.
+            /// All operations of the group, each with its class.
             pub const TABLE: &'static [(&'static str, $crate::Class)] =
                 &[$((stringify!($method), $crate::Class::$class)),*];
 

@@ -1,4 +1,4 @@
-//! What an operation returns.
+//! The values that operations return.
 
 use bytes::Bytes;
 use objstore_base::acl::Acl;
@@ -59,7 +59,7 @@ replies! {
     MaybeText(Option<String>),
     /// Names of extended attributes.
     Texts(Vec<String>),
-    /// Bytes of a file, or the value of an extended attribute. A wire carries them behind the head, as they are.
+    /// Bytes of a file, or the value of an extended attribute. A transport carries them behind the head, unchanged.
     Data(Bytes),
     /// Flags of an inode.
     Flags(Flags),

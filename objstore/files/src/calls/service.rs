@@ -1,4 +1,4 @@
-//! The service of files: what a mount asks of a store.
+//! The trait of a store's side: every request that a mount makes of a store.
 
 use objstore_base::error::Result;
 
@@ -8,7 +8,7 @@ use crate::changes::Changes;
 use crate::context::{Context, RequestId, SessionId};
 use crate::local::LocalFiles;
 
-/// What stays the same while a session is open.
+/// The facts about a session that do not change while it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About {
     /// The number that calls name the session by.
@@ -27,8 +27,8 @@ pub struct About {
     pub read_only: bool,
 }
 
-/// The files of a bucket or snapshot, as one session of a mount uses them. How a session is opened is the business of
-/// who implements it.
+/// The files of a bucket or snapshot, as one session of a mount uses them. Each implementation has its own way to open
+/// a session.
 ///
 /// All methods may wait for the store, so call them from plain threads. Dropping a service ends its session, unless that
 /// is persistent: then it is left for the next process to take over, with everything the kernel holds.
@@ -47,8 +47,8 @@ pub trait FileService: Send + Sync {
     /// Without this call it stays until the session ends.
     fn answered(&self, request: RequestId);
 
-    /// The changes by others; called once. After a takeover they begin with those that the kernel was not notified of,
-    /// and with questions about unlinked inodes that it may hold.
+    /// The changes by other clients; called once. After a takeover they begin with those that the kernel was not
+    /// notified of, and with questions about unlinked inodes that it may hold.
     fn changes(&self) -> Box<dyn Changes>;
 
     /// Ends the changes: [`Changes::next`] returns `None`.

@@ -1,5 +1,5 @@
-//! A service whose every call and reply crosses the codec, as between a node and a store: what does not survive the
-//! bytes, or is shared behind their back, shows here.
+//! A service that encodes and decodes every call and reply, as a node and a store do. The suite fails for a value that
+//! the codec loses, and for state that both sides share without the codec.
 
 use node_codec::{
     CHANGES_PAGE_MAX, decode_about, decode_call, decode_changes, decode_reply, encode_about, encode_call,

@@ -113,7 +113,7 @@ impl Tail {
         if mark.batch > last {
             let why = format!(
                 "the metadata in \"{}\" ends at batch {last}, and batch {} was on disk: a journal file in it was \
-                 cut short or is missing; bring it back, or restore the data folder from a backup",
+                 cut short or is missing; put it back, or restore the data folder from a backup",
                 folder.display(),
                 mark.batch
             );

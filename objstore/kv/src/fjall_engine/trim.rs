@@ -3,7 +3,7 @@
 //! - fjall reads each file completely when it opens, at 6 ms per MB, and begins a new one only after 64 MB. Only a few
 //!   MB of that are not in tables yet. The rest is cut off before fjall opens the file, since the watermark
 //!   ([`tail`](super::tail)) records up to which batch tables contain it.
-//! - It is cut between batches; the remaining bytes are unchanged and are not judged here.
+//! - It is cut between batches; the remaining bytes are unchanged, and another module validates them.
 //! - A new file is written beside the old one, synced and renamed. A failure only costs time.
 //!
 //! A crash leaves the old file or the new one, and possibly `*.jnl.tmp`, which the next trim overwrites.

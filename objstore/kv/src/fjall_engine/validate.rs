@@ -5,16 +5,16 @@
 //!   truncates it.
 //! - Our numbers are covered by the checksum, and each is one more than the one before, over all files: so no batch is
 //!   missing. fjall's numbers rise. No number follows the last batch's, so a wrong higher number there is harmless: it
-//!   is the last all the same.
+//!   is still the last.
 //! - Everything before the first batch, and before a gap in the numbers, is in tables: those numbers are compared when
-//!   the tables are open ([`Log::joins`]). Gaps occur where a power cut left tables ahead of the journal, since fjall
-//!   also flushes what was committed while it synced, and where [`trim`](super::trim) cut the head of a large file, but
-//!   not a small file before it.
+//!   the tables are open ([`Log::joins`]). A power cut causes a gap if it left tables ahead of the journal, since fjall
+//!   also flushes batches that were committed during its sync. [`trim`](super::trim) causes a gap if it cut the head of
+//!   a large file, but not a small file before it.
 //! - Only the newest non-empty file may end in an incomplete batch, and only if that was not on disk
-//!   ([`torn`](super::torn)). An empty file may follow: fjall may create it after a failed write, and nothing comes
-//!   then.
-//! - What was read is then synced. After a failed write the system may hold data in memory that the disk never got, and
-//!   forget about it: the next sync would succeed without it, and later data would depend on nothing.
+//!   ([`torn`](super::torn)). An empty file may follow: fjall may create it after a failed write, and writes
+//!   nothing more.
+//! - The files are synced after they were read. After a failed write, the page cache may hold data that the disk never
+//!   received, and drop it later: the next sync would succeed, and later batches would lack their predecessors.
 //!
 //! A crash leaves the files as they were, or the newest one without its torn end.
 

@@ -24,7 +24,7 @@ pub(super) fn check(folder: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound && is_unmade(folder)? => remove_unmade(folder),
         Err(error) if error.kind() == ErrorKind::NotFound => Err(Error::Unusable {
             why: format!(
-                "the file {} is missing from a folder with metadata in it: bring it back, or restore the data folder \
+                "the file {} is missing from a folder with metadata in it: put it back, or restore the data folder \
                  from a backup",
                 path.display()
             ),

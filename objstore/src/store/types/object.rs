@@ -93,7 +93,7 @@ pub struct ObjectInfo {
 /// The entity tags of a condition (RFC 9110, sections 13.1.1 and 13.1.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntityTags {
-    /// `*`: any object, whatever its tag.
+    /// `*`: any object, with any tag.
     Any,
     /// One of these tags, without quotes. No object matches an empty list.
     OneOf(Vec<String>),

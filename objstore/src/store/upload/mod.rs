@@ -3,8 +3,8 @@
 //! - A part lies in blobs, to which its record refers; completion transfers the references to the object's extents.
 //! - The bytes of parts count against the quota as soon as they are stored.
 //! - An upload's id begins with its time of creation, so that the uploads of a key are in that order.
-//! - A completion is remembered for a day: the same request gets the same answer, whatever became of the object (see
-//!   [`complete`]).
+//! - A completion is remembered for a day: the same request gets the same answer, even if the object was changed or
+//!   deleted since (see [`complete`]).
 //!
 //! Each operation is one transaction. A crash before it leaves staged content that opening the store removes.
 

@@ -64,7 +64,7 @@ fn what_a_snapshot_put_on_disk_stays_there_when_it_moves() {
     });
 }
 
-/// A file in its home that the second of two writes finds open past the server, made as number `ino`.
+/// A file in its in-place blob that the second of two writes finds open by passthrough, created as number `ino`.
 pub(super) fn open_past_the_server(ino: u64) -> Vec<Operation> {
     let before = (2..ino).map(|other| put(&format!("before-{other}"), 10));
     let made = [Operation::Make { at: at("f") }, write(at("f"), 0, 9000), write(at("f"), 10, 100)];

@@ -1,7 +1,7 @@
 //! The whole store on the simulated disk, which keeps only what was synced, with a crash at any call of the disk.
 //!
-//! - `disk/simulated/` is the disk. `meta/in_turns.rs` is the engine, whose log lies on that disk, so that metadata and
-//!   content crash together. Everything runs on one thread: a seed replays exactly.
+//! - The disk is `objstore/testing/src/simulated/`. The engine is `objstore/kv/src/leader_engine.rs`, whose log lies on
+//!   that disk, so that metadata and content crash together. Everything runs on one thread: a seed replays exactly.
 //! - Environment variables set the number of runs: see docs/internals/testing.md, "The simulated disk".
 
 mod checker;

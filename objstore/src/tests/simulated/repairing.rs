@@ -55,7 +55,7 @@ pub(super) fn after_damage(
     let before = read(hurt.after_kill()).unwrap_or_else(|_| named.keys().map(|of| (of.clone(), None)).collect());
     let (hurt, report) = repaired(hurt, choices).map_err(|error| format!("{file}: it cannot be repaired: {error}"))?;
     if !report.clean() && report.repaired.is_empty() && report.problems.is_empty() {
-        return Err(format!("{file}: it is neither clean nor mended, and nothing is said"));
+        return Err(format!("{file}: it is neither clean nor repaired, and no problem is reported"));
     }
     let after = read(hurt.after_kill()).map_err(|error| format!("{file}: it does not open after a repair: {error}"))?;
     if !after.keys().eq(named.keys()) {

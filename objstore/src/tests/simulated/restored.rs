@@ -13,7 +13,7 @@ use crate::tests::test_store::name;
 
 #[test]
 fn a_restored_bucket_is_on_disk_whole() {
-    // In the record, in a segment, in a blob's file, and in the home of a file.
+    // In the record, in a segment, in a blob's file, and in the in-place blob of a file.
     let objects = [put("small", 10), put("packed", 9_000), put("large", 300_000)];
     let file = [bucket(), Operation::Make { at: at("f") }, write(at("f"), 0, 200_000)];
     let (machine, process) = having_done(file.into_iter().chain(objects));

@@ -2,7 +2,7 @@
 //!
 //! - All conditions of a statement have to hold. Of one condition's values any may match; for a negated operator, none
 //!   may.
-//! - Without the key, a request meets a negated condition, one with `IfExists`, and `ForAllValues`; no other.
+//! - A request without the key meets only negated conditions, those with `IfExists`, and `ForAllValues`.
 
 mod net;
 mod operator;

@@ -2,7 +2,7 @@
 //!
 //! - MD5 is the largest cost of a PUT. One content cannot be hashed faster, because its steps form one chain. Several
 //!   together can: in the lanes of a vector register, eight take little longer than one ([`lanes`]).
-//! - Contents that are hashed at the same time share worker threads ([`crew`]); none waits for another to arrive.
+//! - Contents that are hashed at the same time share worker threads ([`workers`]); none waits for another to arrive.
 
 mod lanes;
 mod rounds;

@@ -1,4 +1,4 @@
-//! Where a redirect leads.
+//! The `Location` header of a redirect.
 //!
 //! - What the owner of the bucket wrote keeps the characters of a URL (`#!/`, `?a=b`); of what a client sent, all but
 //!   plain characters are percent-encoded.
@@ -9,10 +9,10 @@ use std::fmt::Write as _;
 use http::HeaderValue;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
-/// What no header and no URL carries as it is.
+/// The characters that no header and no URL may contain unencoded.
 const URL: &AsciiSet =
     &CONTROLS.add(b' ').add(b'"').add(b'<').add(b'>').add(b'\\').add(b'^').add(b'`').add(b'{').add(b'|').add(b'}');
-/// What has a meaning in a URL, too.
+/// Those, and the characters with a meaning in a URL.
 const KEY: &AsciiSet = &URL.add(b'%').add(b'?').add(b'#');
 
 /// The value of `Location` for a redirect that is kept with an object.

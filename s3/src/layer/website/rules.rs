@@ -1,7 +1,8 @@
-//! Routing rules: which one decides, and the key that it leads to (S3 User Guide, "Configuring a webpage redirect").
+//! Routing rules: the choice of the rule for a request, and the key or URL of its redirect (S3 User Guide, "Configuring
+//! a webpage redirect").
 //!
-//! - The first rule whose condition holds decides. Rules about errors are asked only once there is one, all others before
-//!   the object is looked for.
+//! - The first rule whose condition holds decides. Rules with an error code apply only after an error, all others
+//!   before the object is looked up.
 
 use std::borrow::Cow;
 

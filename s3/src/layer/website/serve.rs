@@ -4,8 +4,9 @@
 //!   the folder), the redirect that the object has, the folder of that name, routing rules about the error, the error
 //!   document.
 //! - Each object is read by a request of its own through `s3s` and the access check, without a key: the path is built
-//!   here, with an object in it always, and of the headers only conditions, ranges and what policies ask for go along.
-//! - Those requests leave no line and no figure; the request of the client has them.
+//!   here and always names an object, and of the headers only conditions, ranges and those that policies refer to are
+//!   passed on.
+//! - Those requests have no access line and no metrics; the client's request has both.
 
 use std::sync::Arc;
 
@@ -35,7 +36,7 @@ const REDIRECT: HeaderName = HeaderName::from_static("x-amz-website-redirect-loc
 const ABOUT_CLIENT: [HeaderName; 2] = [REFERER, USER_AGENT];
 /// Headers of a read.
 const OF_READ: [HeaderName; 6] = [IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE, RANGE];
-/// What is encoded in the path of a request of our own.
+/// The characters that are encoded in the path of an inner request.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Answers a request of the website listener. An error is in the extensions of the answer.

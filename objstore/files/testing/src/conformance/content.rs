@@ -1,4 +1,4 @@
-//! Content: reading, writing, appending, holes, copies, and files that nobody can name any more.
+//! Content: reading, writing, appending, holes, copies, and unlinked files.
 
 use objstore_base::error::Posix;
 use objstore_files::{Allocate, DATA_BYTES_MAX, FileSession, ROOT_INO, SetAttr, Spot};

@@ -1,4 +1,4 @@
-//! Requests that are sent again: the outcome of the first time, and nothing done twice.
+//! Requests that are sent again: each gets its first outcome, and is not executed twice.
 
 use objstore_base::error::Result;
 use objstore_files::{Caller, Class, FileSession, Files, Make, Op, ROOT_INO, Rename, RenameMode, RequestId, XattrMode};

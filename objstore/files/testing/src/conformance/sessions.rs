@@ -1,4 +1,4 @@
-//! Sessions: what they are, the changes of others and their acknowledgement, refused changes and refused callers.
+//! Sessions: their description, changes by other clients and their acknowledgement, refused changes and callers.
 
 use std::sync::mpsc;
 use std::time::Duration;

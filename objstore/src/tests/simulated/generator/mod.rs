@@ -23,7 +23,7 @@ pub(super) struct Generator<'a> {
 }
 
 impl Generator<'_> {
-    /// The next operation: whatever is drawn first that can be.
+    /// The next operation: the first drawn one that is possible.
     pub(super) fn operation(&mut self) -> Operation {
         loop {
             let drawn = match self.choices.below(42) {

@@ -117,8 +117,8 @@ impl Kernel {
         self.0.lock().twice && request.unique.is_multiple_of(6)
     }
 
-    /// The number of a request, and whether it is asked again by whoever gets no answer. Not what is written to a version
-    /// that is under way: how much of that belongs to the version which the next server begins, nobody can say.
+    /// The number of a request, and whether a mount sends it again if it gets no answer. Writes to a version in
+    /// progress are not sent again: it is unknown how much of them belongs to the version that the next server begins.
     fn request(&self, state: &State, operation: &Operation) -> (RequestId, bool) {
         let mut held = self.0.lock();
         held.last_request += 2;

@@ -56,7 +56,7 @@ fn end_of(day: u64) -> Timestamp {
 /// makes room for markers to go.
 const PASSES: usize = 4;
 
-/// A clock that goes on by a microsecond with each look, and by more when it is told to.
+/// A clock that advances by a microsecond with each reading, and by more when a test sets it forward.
 pub(super) struct Ticks(AtomicI64);
 
 impl Ticks {
@@ -91,7 +91,7 @@ pub(super) struct Process {
     pub(super) disk: SimulatedDisk,
     pub(super) store: Store,
     volumes: BTreeMap<Mounted, Volume>,
-    /// Files that programs have open past the server, those open longest first.
+    /// Files that programs have open by passthrough, those open longest first.
     past: VecDeque<(Mounted, u64)>,
     /// Whether what is served comes from the second mount of its bucket.
     second: bool,

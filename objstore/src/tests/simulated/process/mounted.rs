@@ -6,7 +6,7 @@ use crate::tests::simulated::operation::{At, Operation, bytes};
 use crate::tests::test_store::by_root;
 use crate::volume::{Make, Rename, RenameMode, SetAttr, Spot, XattrMode};
 
-/// So many files are open past the server at a time.
+/// So many files are open by passthrough at a time.
 const PAST: usize = 3;
 
 impl Process {
@@ -60,7 +60,7 @@ impl Process {
         }
     }
 
-    /// Lets some files be read past the server, and some of those be mapped; only a few are open so at a time.
+    /// Opens some files by passthrough, and maps some of those; only a few are open so at a time.
     pub(super) fn read_past(&mut self, at: &At) -> Result<()> {
         let Ok((volume, ino)) = self.mounted(at) else { return Ok(()) };
         if ino.is_multiple_of(3) && volume.back(ino, 1)?.is_ok() {

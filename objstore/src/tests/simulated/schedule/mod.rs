@@ -41,7 +41,7 @@ pub(super) struct Plan {
     /// The call at which the first dies, counted from the end of its opening; drawn if there is none.
     pub(super) crash_at: Option<u64>,
     pub(super) lies: FalseSyncs,
-    /// Whether what is not small lies in extents once it is written in place, whatever the seed draws.
+    /// Whether content that is not small lies in extents once it is written in place, with any seed.
     pub(super) in_extents: bool,
     /// The operations of each life in place of those drawn, those that can be. The last life ends with a power cut,
     /// others with a kill.
