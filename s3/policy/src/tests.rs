@@ -252,7 +252,7 @@ fn what_is_not_understood_is_refused() {
         ("{}".into(), "Statement"),
         (r#"{"Statement": []}"#.into(), "Statement"),
         (r#"{"Statement": ["x"]}"#.into(), "object"),
-        (r#"{"Statement": {"Effect": "Allow", "Effect": "Deny"}}"#.into(), "named twice"),
+        (r#"{"Statement": {"Effect": "Allow", "Effect": "Deny"}}"#.into(), "given twice"),
         (with("2012-10-17", "2013-01-01"), "version"),
         (with("\"Version\"", "\"Verson\""), "Unknown field Verson"),
         (with("\"Allow\"", "\"allow\""), "Invalid effect"),
