@@ -1,8 +1,8 @@
-//! Copies of passthrough-open blobs, for all other records that refer to their content. A copy is made before the
-//! transaction that refers to it.
+//! Copies of passthrough-open blobs, for all other records that refer to their content.
 //!
-//! - Between the copy and the transaction, the source can change only after it stops referring to the blob: then the
-//!   copy is discarded.
+//! - A caller that knows that it needs a copy makes it before its transaction. Between the two, the source can change
+//!   only after it stops referring to the blob: then the copy is discarded.
+//! - A transaction that needs one without having known makes it itself, up to a size: all other commits wait for it.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl Passthrough {
         }
         for blob in self.passthrough_of(blobs()?.into_iter()) {
             let file = self.storage.blobs.file(BlobId(blob))?;
-            self.provide(blob, Duplicate::of(&self.storage.blobs, &*file, file.len()?)?);
+            self.provide(blob, Duplicate::of(&self.storage.blobs, &*file)?);
             prepared.blobs.push(blob);
         }
         Ok(prepared)
@@ -59,22 +59,22 @@ impl Passthrough {
     /// A copy of the blob of a file that is about to change in place, and the open blob.
     pub fn copy_of(&self, ino: u64, blob: BlobId) -> Result<(Arc<dyn File>, DetachedCopy)> {
         let file = self.storage.blobs.file(blob)?;
-        let copy = Duplicate::of(&self.storage.blobs, &*file, file.len()?)?;
+        let copy = Duplicate::of(&self.storage.blobs, &*file)?;
         Ok((file, DetachedCopy { ino, blob, copy }))
     }
 
-    /// A copy of a blob that a program has open, made within the transaction that refers to it. `None` if that takes
-    /// too long: all other commits wait for it.
+    /// A copy of a blob that a program has open, made within the transaction that refers to it. `None` if the blob is
+    /// too large for that.
     pub fn copy_within(&self, blob: u64) -> Result<Option<Duplicate>> {
         let file = self.storage.blobs.file(BlobId(blob))?;
-        Duplicate::of_short(&self.storage.blobs, &*file, file.len()?, COPIED_WITHIN_MAX)
+        Duplicate::of_short(&self.storage.blobs, &*file, COPIED_WITHIN_MAX)
     }
 
     /// Copies of all blobs of a bucket that programs may write through a mapping, for an operation that is about to
     /// share the bucket's content. The caller has locked the bucket's gate.
     pub fn copies_of_bucket(&self, bucket: u64) -> Result<Vec<DetachedCopy>> {
         let exposed = self.exposed_of(bucket).into_iter().map(|(ino, blob, file)| {
-            let copy = Duplicate::of(&self.storage.blobs, &*file, file.len()?)?;
+            let copy = Duplicate::of(&self.storage.blobs, &*file)?;
             Ok(DetachedCopy { ino, blob, copy })
         });
         exposed.collect()

@@ -22,8 +22,9 @@ pub(crate) struct Duplicate {
 }
 
 impl Duplicate {
-    /// Copies `source`, whose length is `length` bytes.
-    pub fn of(blobs: &Blobs, source: &dyn File, length: u64) -> Result<Self> {
+    /// Copies `source`.
+    pub fn of(blobs: &Blobs, source: &dyn File) -> Result<Self> {
+        let length = source.len()?;
         let (copy, file) = Self::create(blobs)?;
         if !file.reflink_from(source)? {
             copy_bytes(source, &*file, length)?;
@@ -32,7 +33,8 @@ impl Duplicate {
     }
 
     /// Copies `source` if the disk can share its space, or if it has at most `most` bytes.
-    pub fn of_short(blobs: &Blobs, source: &dyn File, length: u64, most: u64) -> Result<Option<Self>> {
+    pub fn of_short(blobs: &Blobs, source: &dyn File, most: u64) -> Result<Option<Self>> {
+        let length = source.len()?;
         let (copy, file) = Self::create(blobs)?;
         if !file.reflink_from(source)? {
             if length > most {

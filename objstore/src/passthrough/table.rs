@@ -95,7 +95,7 @@ pub(crate) enum Reference {
     Own(Sharing),
     /// To a copy made for this purpose.
     Copy(Duplicate),
-    /// Not now: a copy has to be made first.
+    /// To a copy, which nobody has made yet ([`Passthrough::copy_within`]).
     Missing,
 }
 

@@ -310,6 +310,6 @@ fn a_dropped_copy_leaves_no_file() {
     let blob = process.blob(&[4; KIB], 1);
     let files = process.file_ids();
     let file = process.storage.blobs.file(blob).unwrap();
-    drop(Duplicate::of(&process.storage.blobs, &*file, KIB as u64).unwrap());
+    drop(Duplicate::of(&process.storage.blobs, &*file).unwrap());
     assert_eq!(process.file_ids(), files);
 }
