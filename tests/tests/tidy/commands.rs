@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
+use super::links::spans;
 use super::tree::{File, Finding};
 
 /// Commands of cargo and of its usual extensions, and a toolchain.
@@ -16,7 +17,7 @@ pub fn unknown(files: &[File], program: &Path) -> Vec<Finding> {
     let aliases: BTreeSet<&str> = aliases.iter().flat_map(|file| file.lines()).filter_map(alias).collect();
     let mut help = Help { program, texts: HashMap::new() };
     let mut findings = Vec::new();
-    for file in files.iter().filter(|file| is_manual(&file.path)) {
+    for file in files.iter().filter(|file| file.path.ends_with(".md") && !file.is_history()) {
         for (number, command) in commands(file) {
             let words: Vec<&str> = command.split_whitespace().collect();
             let wrong = match words[..] {
@@ -38,12 +39,6 @@ fn alias((_, line): (usize, &str)) -> Option<&str> {
     line.split_once(" = \"").map(|(name, _)| name).filter(|name| name.chars().all(|c| c.is_ascii_lowercase()))
 }
 
-/// Whether a document describes the present. Decisions and the changelog may name commands that no longer exist.
-fn is_manual(path: &str) -> bool {
-    let history = path.contains("decisions/") || path == "CHANGELOG.md";
-    path.ends_with(".md") && !history
-}
-
 /// The commands in code blocks, line by line, and in code spans.
 fn commands(file: &File) -> Vec<(usize, &str)> {
     let mut code = false;
@@ -55,7 +50,7 @@ fn commands(file: &File) -> Vec<(usize, &str)> {
             let line = line.split(" #").next().unwrap_or_default();
             found.extend(line.split("   ").flat_map(|part| part.split("&&")).map(|command| (number, command.trim())));
         } else {
-            found.extend(line.split('`').skip(1).step_by(2).map(|span| (number, span)));
+            found.extend(spans(line).map(|span| (number, span)));
         }
     }
     found.retain(|(_, command)| command.starts_with("amphora ") || command.starts_with("cargo "));

@@ -13,23 +13,6 @@ const REPOSITORY: &str = "https://github.com/amphora-storage/amphora/blob/main/"
 
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Folders of the repository: a path in a text that begins with one names a file.
-const TOP: [&str; 13] = [
-    "amphora/",
-    "benches/",
-    "corpora/",
-    "cosi/",
-    "csi/",
-    "deploy/",
-    "docs/",
-    "fuse/",
-    "fuzz/",
-    "objstore/",
-    "proto/",
-    "s3/",
-    "tests/",
-];
-
 /// Pages of `docs/` that the table of contents lacks, and pages it lists that do not exist.
 pub fn unlisted_pages(files: &[File]) -> Vec<Finding> {
     let Some(summary) = files.iter().find(|file| file.path == SUMMARY) else { return Vec::new() };
@@ -57,16 +40,11 @@ fn broken_in(file: &File, files: &HashMap<&str, &File>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (number, line) in prose(file) {
         let links = targets(line).into_iter().filter_map(|link| check_link(file, &link, files));
-        let paths = spans(line).filter(|path| !is_history(file) && is_missing(path, files));
+        let paths = spans(line).filter(|path| !file.is_history() && is_missing(path, files));
         let paths = paths.map(|path| format!("`{path}` does not exist"));
         findings.extend(links.chain(paths).map(|what| file.finding(number, what)));
     }
     findings
-}
-
-/// A decision or the changelog: it may name what has been moved or removed since.
-fn is_history(file: &File) -> bool {
-    file.path.contains("decisions/") || file.path == "CHANGELOG.md"
 }
 
 /// The fault of a link, if there is one.
@@ -104,17 +82,18 @@ fn resolve(from: &str, path: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Whether a code span is a path of this repository, written out, that no file or folder has. It may begin at the root
-/// or, like `tests/main.rs` in the README of a crate, at any folder.
+/// Whether a code span is a path of this repository, written out, that no file or folder has. It begins with the name of
+/// a folder at the root; there it may lie, or, like `tests/main.rs` in the README of a crate, at any folder.
 fn is_missing(path: &str, files: &HashMap<&str, &File>) -> bool {
     let written_out = path.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));
-    let ours = TOP.iter().any(|top| path.strip_prefix(top).is_some_and(|rest| rest.contains(['.', '/'])));
+    let inside = path.split_once('/').filter(|(_, rest)| written_out && rest.contains(['.', '/']));
+    let ours = inside.is_some_and(|(top, _)| is_folder(top, files));
     let (as_file, as_folder) = (format!("/{path}"), format!("/{}/", path.trim_end_matches('/')));
     let exists = |file: &&str| {
         let file = format!("/{file}");
         file.ends_with(&as_file) || file.contains(&as_folder)
     };
-    ours && written_out && !files.keys().any(exists)
+    ours && !files.keys().any(exists)
 }
 
 fn is_folder(path: &str, files: &HashMap<&str, &File>) -> bool {

@@ -23,6 +23,11 @@ impl File {
         self.path.ends_with(".rs")
     }
 
+    /// Whether it tells what was: a decision or the changelog, which may name what has been moved or removed since.
+    pub fn is_history(&self) -> bool {
+        self.path.contains("decisions/") || self.path == "CHANGELOG.md"
+    }
+
     pub fn finding(&self, line: usize, what_to_do: impl Into<String>) -> Finding {
         Finding { path: self.path.clone(), line, what_to_do: what_to_do.into() }
     }
