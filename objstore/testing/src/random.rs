@@ -2,6 +2,11 @@
 
 use objstore_base::clock::{Random, SystemRandom};
 
+/// A number in the environment, such as how many schedules to run; `None` if there is none, or something else.
+pub fn given(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
 /// The seed in `AMPHORA_SEED`, which may be `any`. Without it, the seed of `cargo verify`: it is always the same, so
 /// that a failure comes from a change and not from other choices.
 pub fn usual_seed() -> u64 {

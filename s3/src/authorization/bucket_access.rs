@@ -118,10 +118,10 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use objstore::clock::Timestamp;
     use objstore::store::{CreateBucket, Options, Versioning};
 
     use super::*;
+    use crate::authorization::principal::account;
     use crate::public_access::all;
 
     #[test]
@@ -141,17 +141,7 @@ mod tests {
         };
         runtime.block_on(store.create_bucket(request)).unwrap();
         let reader = Reader::new(all(true));
-        let identity = |name: &str| {
-            let account = Account {
-                name: name.into(),
-                id: 7,
-                may_create_buckets: false,
-                root: false,
-                created: Timestamp(0),
-                creator: objstore::store::Creator::Administrator,
-            };
-            reader.read(&store, Some(&account), &bucket).unwrap().identity
-        };
+        let identity = |name: &str| reader.read(&store, Some(&account(name)), &bucket).unwrap().identity;
         for name in ["*", "..", "anonymous", "${aws:username}", "<b>", "deleted-7"] {
             assert_eq!(identity(name), Identity::Unclear, "{name}");
         }

@@ -81,21 +81,11 @@ impl Callers {
 
 #[cfg(test)]
 mod tests {
-    use objstore::clock::Timestamp;
-    use objstore::store::Creator;
-
     use super::*;
+    use crate::authorization::principal::account;
 
     fn known(key: &str) -> CachedCaller {
-        let account = Account {
-            name: "a".into(),
-            id: 1,
-            may_create_buckets: false,
-            root: false,
-            created: Timestamp(0),
-            creator: Creator::Administrator,
-        };
-        let caller = Caller { access_key: key.into(), account, bucket_access: None };
+        let caller = Caller { access_key: key.into(), account: account("a"), bucket_access: None };
         CachedCaller { caller: Arc::new(caller), secret: Secret::new("s") }
     }
 

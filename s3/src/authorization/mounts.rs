@@ -63,21 +63,13 @@ impl Facts for Owner<'_> {
 
 #[cfg(test)]
 mod tests {
-    use objstore::clock::Timestamp;
-
     use super::*;
+    use crate::authorization::principal::account;
 
     fn leaves(statements: &str, name: &str, namesake: bool) -> (bool, bool) {
         let policy = format!(r#"{{"Version": "2012-10-17", "Statement": [{statements}]}}"#);
-        let account = Account {
-            name: name.into(),
-            id: 7,
-            may_create_buckets: false,
-            root: false,
-            created: Timestamp(0),
-            creator: objstore::store::Creator::Administrator,
-        };
-        let MountRights { reads, writes } = MountRules.leaves(&policy, &"abc".parse().unwrap(), &account, namesake);
+        let MountRights { reads, writes } =
+            MountRules.leaves(&policy, &"abc".parse().unwrap(), &account(name), namesake);
         (reads, writes)
     }
 

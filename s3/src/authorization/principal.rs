@@ -34,3 +34,16 @@ pub(super) fn value(key: &str, account: Option<&Account>) -> Option<String> {
 pub(super) fn decides(key: &str) -> bool {
     key.starts_with("aws:principal") || matches!(key, "aws:userid" | "aws:username" | "aws:viaawsservice")
 }
+
+/// An account of this name and the id 7, for tests.
+#[cfg(test)]
+pub(super) fn account(name: &str) -> Account {
+    Account {
+        name: name.into(),
+        id: 7,
+        may_create_buckets: false,
+        root: false,
+        created: objstore::clock::Timestamp(0),
+        creator: objstore::store::Creator::Administrator,
+    }
+}

@@ -23,7 +23,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use objstore_testing::random::{any_seed, usual_seed};
+use objstore_testing::random::{any_seed, given, usual_seed};
 use planted::Planted;
 use world::{Failure, Plan, Ran, run};
 
@@ -31,11 +31,6 @@ use world::{Failure, Plan, Ran, run};
 const PLANTED_SCHEDULES: u64 = 6_000;
 /// How many of the last notes a failure shows.
 const NOTES: usize = 60;
-
-/// A number in the environment.
-fn given(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
 
 fn plan(seed: u64) -> Plan {
     Plan { seed, planted: Planted::None }

@@ -22,12 +22,7 @@ use std::time::{Duration, Instant};
 use objstore_testing::simulated::FalseSyncs;
 use schedule::{Failure, Plan, Ran, run, shrunk};
 
-use crate::tests::random::{any_seed, usual_seed};
-
-/// A number in the environment.
-fn given(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
+use crate::tests::random::{any_seed, given, usual_seed};
 
 fn told(plan: &Plan, failure: Failure) -> String {
     let (plan, failure) = shrunk(plan, failure);
