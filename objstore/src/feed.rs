@@ -2,7 +2,8 @@
 //!
 //! - Changes arrive in commit order, before the operation that made them is answered.
 //! - An S3 write is answered once every feed of its bucket has acknowledged it, so that no mount shows the replaced
-//!   content. A mount that does not acknowledge within [`PATIENCE`] is not waited for: its kernel is stuck anyway.
+//!   content. A mount that does not acknowledge within [`PATIENCE`] is not waited for: its kernel is stuck anyway. A mount
+//!   on another machine is waited for until it acknowledges or its session ends.
 //! - A mount's own operations never wait for feeds, because two mounts could then wait for each other forever.
 //! - The feed of a persistent session exists from the opening of the store, before there is a listener, and stays when
 //!   its listener ends: invalidations without a listener are recorded as undelivered (`undelivered.rs`).
@@ -24,6 +25,11 @@ pub use objstore_files::Change;
 
 /// How long an answer waits for a mount.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long an answer waits for a mount on another machine, which is then ended. A session that leaves a change
+/// unacknowledged for half a lease is not renewed, so its node has stopped to serve from its caches by then
+/// (decision 0091), and the session ended with its lease unless the server that counts leases did not.
+const LEASED_PATIENCE: Duration = Duration::from_secs(40);
 
 /// The queue length at which repetitions are dropped and other mounts begin to wait.
 const CROWDED: usize = 65_536;
@@ -49,6 +55,18 @@ pub(crate) enum FeedOwner {
     Process,
     /// The mount outlives the process.
     Lasting,
+    /// The mount is on another machine, which serves from its caches as long as it has a lease.
+    Leased,
+}
+
+impl FeedOwner {
+    /// How long an answer waits for the mount.
+    fn patience(self) -> Duration {
+        match self {
+            Self::Process | Self::Lasting => PATIENCE,
+            Self::Leased => LEASED_PATIENCE,
+        }
+    }
 }
 
 /// A feed, shared by both ends.
@@ -80,6 +98,22 @@ struct Queue {
 /// Changes by others (S3, other mounts), in commit order. Take a batch, drop the caches, then acknowledge: an S3 write
 /// is answered only after that.
 pub struct Feed(Arc<FeedState>);
+
+/// How far each of several feeds has to come.
+pub(crate) struct Behind(Vec<(Arc<FeedState>, u64)>);
+
+impl Behind {
+    /// Waits until each feed acknowledged. The time is that of the most patient feed, however many do not answer.
+    pub async fn acknowledged(self) {
+        let begun = Instant::now();
+        for (feed, target) in self.0 {
+            let until = begun + feed.life.patience();
+            if tokio::time::timeout_at(until, feed.acknowledged(target)).await.is_err() {
+                feed.give_up();
+            }
+        }
+    }
+}
 
 /// Changes that a feed has not acknowledged yet.
 pub(crate) struct Unacknowledged {
@@ -194,21 +228,19 @@ impl Feeds {
         self.wait_for_those(|_| true).await;
     }
 
-    /// Waits for at most [`PATIENCE`], however many feeds do not answer.
     async fn wait_for_those(&self, concerned: impl Fn(&FeedState) -> bool) {
-        let behind: Vec<_> = self.all.lock().iter().filter(|feed| concerned(feed)).cloned().collect();
-        let until = Instant::now() + PATIENCE;
-        for feed in behind {
-            let target = feed.queue.lock().published;
-            if tokio::time::timeout_at(until, feed.acknowledged(target)).await.is_err() {
-                let (bucket, mount) = (feed.bucket, feed.mount);
-                tracing::warn!(
-                    bucket,
-                    mount,
-                    "a mount does not confirm its cache invalidations in time; the server no longer waits for it"
-                );
-            }
-        }
+        self.behind(concerned).acknowledged().await;
+    }
+
+    /// What the feeds of a bucket except the origin's have yet to acknowledge.
+    pub fn behind_of(&self, bucket: u64, origin: u64) -> Behind {
+        self.behind(|feed| feed.bucket == bucket && feed.mount != origin)
+    }
+
+    fn behind(&self, concerned: impl Fn(&FeedState) -> bool) -> Behind {
+        let feeds = self.all.lock();
+        let concerned = feeds.iter().filter(|feed| concerned(feed));
+        Behind(concerned.map(|feed| (feed.clone(), feed.queue.lock().published)).collect())
     }
 
     /// Ends listening for a mount. For a persistent session, later changes are recorded as undelivered.
@@ -217,7 +249,7 @@ impl Feeds {
         for feed in feeds.iter().filter(|feed| feed.mount == mount) {
             feed.close();
         }
-        feeds.retain(|feed| feed.mount != mount || feed.life == FeedOwner::Lasting);
+        feeds.retain(|feed| feed.mount != mount || feed.life != FeedOwner::Process);
     }
 
     /// Removes the feed of a mount that is gone.
@@ -232,8 +264,23 @@ impl Feeds {
 }
 
 impl FeedState {
+    /// Whether a change is recorded for the mount. One on another machine drops every cache when it comes back after a
+    /// restart of the store (decision 0091).
     fn is_owed(&self, bucket: u64, origin: u64) -> bool {
         self.bucket == bucket && self.mount != origin && self.life == FeedOwner::Lasting && !self.queue.lock().lost
+    }
+
+    /// An answer does not wait for this mount any longer.
+    fn give_up(&self) {
+        let (bucket, mount) = (self.bucket, self.mount);
+        match self.life {
+            FeedOwner::Leased => self.lose(&mut self.queue.lock(), "its machine confirms no cache invalidation"),
+            FeedOwner::Process | FeedOwner::Lasting => tracing::warn!(
+                bucket,
+                mount,
+                "a mount does not confirm its cache invalidations in time; the server no longer waits for it"
+            ),
+        }
     }
 
     /// Queues changes; returns the length of the queue.

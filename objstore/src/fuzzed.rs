@@ -35,7 +35,7 @@ pub fn key(bytes: &[u8]) {
 /// decode to the same value.
 pub fn record(bytes: &[u8]) {
     let Some((clone_group, value)) = bytes.split_first() else { return };
-    let clone_groups: [fn(&[u8]); 34] = [
+    let clone_groups: [fn(&[u8]); 35] = [
         again::<Header>,
         again::<account::Account>,
         again::<account::Key>,
@@ -70,6 +70,7 @@ pub fn record(bytes: &[u8]) {
         again::<damage::Damaged>,
         again::<restore::Restore>,
         again::<scrub::Scrub>,
+        again::<session::Ended>,
     ];
     clone_groups[usize::from(*clone_group) % clone_groups.len()](value);
     asked(value);

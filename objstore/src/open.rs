@@ -11,7 +11,8 @@
 //! 6. The epoch rises, synced: so no blob id is ever reused. Then the root account.
 //! 7. Remains of the last process: mount sessions, the unlinked inodes they held, files that no record names, the
 //!    trash. Segments and dead branches follow in the background.
-//! 8. Counting the objects of buckets that an earlier version wrote and did not count; once.
+//! 8. Sessions of other machines are served again; their nodes come back to them, or their leases end.
+//! 9. Counting the objects of buckets that an earlier version wrote and did not count; once.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -27,6 +28,7 @@ use crate::meta::{Durability, Meta, fjall_engine};
 use crate::record::{account::Account, creator::Creator, decode, key};
 use crate::storage::Storage;
 use crate::store::{self, Access, Background, Options, Secret, Store, account, key as keys};
+use crate::volume;
 
 /// Opens a store, or creates one.
 ///
@@ -55,7 +57,7 @@ pub fn open(options: Options) -> Result<Store> {
 pub(crate) fn open_on(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Store> {
     let (core, access) = open_core(meta, lock, options, blobs)?;
     let background = Arc::new(Background::start(gc::collector(&core))?);
-    Ok(Store { core, access, background })
+    serving(core, access, background)
 }
 
 /// Opens a store without background threads: nothing is collected or synced unless the caller does it.
@@ -63,7 +65,14 @@ pub(crate) fn open_on(meta: Meta, lock: Lock, options: Options, blobs: blob::Opt
 pub(crate) fn open_alone(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<Store> {
     let (core, access) = open_core(meta, lock, options, blobs)?;
     let background = Arc::new(Background::idle(gc::collector(&core)));
-    Ok(Store { core, access, background })
+    serving(core, access, background)
+}
+
+/// The store, which serves the sessions of other machines again.
+fn serving(core: Arc<Core>, access: Arc<Access>, background: Arc<Background>) -> Result<Store> {
+    let store = Store { core, access, remote: Arc::default(), background };
+    volume::resume_all(&store)?;
+    Ok(store)
 }
 
 /// Opens everything except the background threads.

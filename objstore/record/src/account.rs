@@ -74,4 +74,10 @@ pub struct Publication {
     /// The volume capability that the orchestrator asked for.
     #[prost(string, tag = "2")]
     pub capability: String,
+    /// A number that no other publication has or had; zero if an earlier version wrote the record.
+    #[prost(uint64, tag = "3")]
+    pub epoch: u64,
+    /// The SHA-256 of each ticket that opens a session of the node, the newest last.
+    #[prost(bytes = "vec", repeated, tag = "4")]
+    pub tickets: Vec<Vec<u8>>,
 }

@@ -37,8 +37,9 @@
 //! scrub      61                                       -> Scrub
 //! restore    62 group:8                               -> Restore
 //! session    70 session:8                             -> Session
-//! replay     71 session:8 request:8                   -> Replay
+//! replay     71 session:8 request:8                   -> Replay (of another machine's session: the slot is the request)
 //! undelivered 72 bucket-id:8 order:8                  -> Undelivered
+//! ended      73 id:16, as the node chose it           -> Ended
 //! ```
 //! Lengths are in bytes, numbers big-endian. Names contain no NUL, so `name 00` keeps their order. Keys that begin with
 //! the byte 00 belong to the engine.
@@ -89,6 +90,7 @@ pub mod tag {
     pub const SESSION: u8 = 0x70;
     pub const REPLAY: u8 = 0x71;
     pub const OWED: u8 = 0x72;
+    pub const ENDED: u8 = 0x73;
 }
 
 /// The length of the branch id at the end of a tree record's key, in bytes.
@@ -322,6 +324,11 @@ pub fn replay(session: u64, request: u64) -> Vec<u8> {
 /// The key of invalidations that mounts of a bucket may not have received.
 pub fn undelivered(bucket: u64, order: u64) -> Vec<u8> {
     KeyBuf::new(tag::OWED).u64(bucket).u64(order).done()
+}
+
+/// The key of a session of another machine that ended, by the id that its node chose.
+pub fn ended(id: u128) -> Vec<u8> {
+    [&[tag::ENDED][..], &id.to_be_bytes()].concat()
 }
 
 /// The key of the record `base` as written by `branch`.

@@ -1,4 +1,4 @@
-//! Records of persistent sessions: mounts that outlive the server.
+//! Records of persistent sessions: mounts that outlive the server, on this machine or on another one.
 
 use prost::Message;
 
@@ -24,15 +24,59 @@ pub struct Session {
     /// record.
     #[prost(uint64, tag = "6")]
     pub account: u64,
+    /// Set for a mount on another machine.
+    #[prost(message, optional, tag = "7")]
+    pub remote: Option<Remote>,
 }
 
-/// The record of what a request did that must not be done twice. It is removed once the client is known to have the
-/// answer.
+/// What the record of a session has besides if its mount is on another machine.
+#[derive(Clone, PartialEq, Message)]
+pub struct Remote {
+    /// The id that the node chose for the session: 16 bytes.
+    #[prost(bytes = "vec", tag = "1")]
+    pub id: Vec<u8>,
+    /// The name of the node.
+    #[prost(string, tag = "2")]
+    pub node: String,
+    /// Whether the session may only read.
+    #[prost(bool, tag = "3")]
+    pub read_only: bool,
+    /// The epoch of the publication whose ticket opened the session; zero if none did.
+    #[prost(uint64, tag = "4")]
+    pub epoch: u64,
+    /// The name of the account whose key opened the session, if one did.
+    #[prost(string, optional, tag = "5")]
+    pub account: Option<String>,
+    /// The number of the node's process that uses the session; calls of earlier ones are refused.
+    #[prost(uint64, tag = "6")]
+    pub incarnation: u64,
+}
+
+/// The record of a session of another machine that ended: no session is opened under its id again.
+#[derive(Clone, PartialEq, Message)]
+pub struct Ended {
+    /// When it ended, in nanoseconds since 1970.
+    #[prost(sfixed64, tag = "1")]
+    pub at: i64,
+}
+
+/// The record of what a request did that must not be done twice. For a request of this machine's kernel it is removed
+/// once the kernel is known to have the answer. For a slot of another machine's session it is replaced by the outcome of
+/// the slot's next call.
 #[derive(Clone, PartialEq, Message)]
 pub struct Replay {
     /// The inode that the request concerned; zero if the answer needs none.
     #[prost(uint64, tag = "1")]
     pub ino: u64,
+    /// For a slot: the number of the call.
+    #[prost(uint64, tag = "2")]
+    pub sequence: u64,
+    /// For a slot: the digest of the call's content, 16 bytes.
+    #[prost(bytes = "vec", tag = "3")]
+    pub digest: Vec<u8>,
+    /// For a slot: the bytes of the reply.
+    #[prost(bytes = "vec", tag = "4")]
+    pub reply: Vec<u8>,
 }
 
 /// The record of undelivered invalidations: entries that mounts have to drop from their caches.

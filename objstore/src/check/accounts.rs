@@ -88,7 +88,7 @@ fn grants(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> 
             store.fix(Fix::quarantine_record(pair, None, format!("{what}: removed, there was no such bucket")));
         } else if publication.is_none() {
             // The volume stays attached, with a capability that no one requests: it has to be detached first.
-            let unknown = Publication { read_only: true, capability: "unknown".into() };
+            let unknown = Publication { read_only: true, capability: "unknown".into(), ..Publication::default() };
             store.fix(Fix::quarantine_record(
                 pair,
                 Some(unknown.encode_to_vec()),

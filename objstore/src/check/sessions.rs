@@ -5,7 +5,7 @@
 use super::{Checked, Report};
 use crate::error::Result;
 use crate::record::key::tag;
-use crate::record::session::{Replay, Session, Undelivered};
+use crate::record::session::{Ended, Replay, Session, Undelivered};
 
 /// Checks all.
 pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
@@ -24,6 +24,10 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
     })?;
     store.each(&[tag::OWED], |pair| {
         store.take_or_quarantine::<Undelivered>("an undelivered cache invalidation", pair, report);
+        Ok(())
+    })?;
+    store.each(&[tag::ENDED], |pair| {
+        store.take_or_quarantine::<Ended>("an ended session of another machine", pair, report);
         Ok(())
     })
 }

@@ -3,8 +3,8 @@
 //! - Nothing is removed that an active reader may need: the trash is emptied only after its grace period.
 //! - Each step is one transaction or one removal, so a crash loses nothing: collection continues when the store opens.
 
+mod aged;
 mod branches;
-mod completed;
 mod orphans;
 mod segments;
 mod sessions;
@@ -41,8 +41,8 @@ pub(crate) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
 struct Waiting {
     trash: Option<trash::Load>,
     segments: segments::SegmentHistory,
-    /// The time of the last collection of completed uploads.
-    completed: Option<Timestamp>,
+    /// The time of the last collection of records that are kept for a day.
+    aged: Option<Timestamp>,
 }
 
 /// What the collector's thread runs: see [`crate::store::Background`].
@@ -58,7 +58,7 @@ fn step(core: &Arc<Core>, waiting: &mut Waiting, stopping: &dyn Fn() -> bool) ->
     sweep_mapped_writable(core)?;
     let removed = branches::collect(core, stopping)?
         + branches::collect_overridden(core, stopping)?
-        + completed::collect(core, &mut waiting.completed, stopping)?
+        + aged::collect(core, &mut waiting.aged, stopping)?
         + trash::empty(core, &mut waiting.trash)?
         // Last, because rewriting needs space before it frees any: on a full disk it is refused until the trash is
         // emptied.

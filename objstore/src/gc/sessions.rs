@@ -1,4 +1,5 @@
 //! Recovery of mount sessions when a store opens: those that continue are registered again, the others are ended.
+//! Sessions of other machines always continue, until their node ends them or its lease is over.
 //!
 //! - Before orphans are collected, because inodes of a bucket with a continuing session may be open there.
 //! - Before requests are served, because the current file sizes show how far appends in progress had got.
@@ -18,19 +19,24 @@ use crate::record::key::{self, tag};
 use crate::record::session::Session;
 use crate::session_id::SessionId;
 use crate::state::{Appends, sweep_appends};
+use crate::store::forget_session;
 use crate::tree::Tree;
 use crate::undelivered;
-use crate::volume::{forget_owed, forget_session};
+use crate::volume::forget_owed;
 
 /// Ends all persistent sessions except those in `continued`.
 pub(super) fn recover(core: &Arc<Core>, continued: &[SessionId]) -> Result<()> {
-    let continued: BTreeSet<SessionId> = continued.iter().copied().collect();
+    let mut continued: BTreeSet<SessionId> = continued.iter().copied().collect();
     let snapshot = core.meta.snapshot();
     let mut ended = strays(&*snapshot)?;
     for pair in crate::scan::all(&*snapshot, &[tag::SESSION])? {
         let Some(id) = session_id(&pair) else { continue };
+        let record = decode::<Session>("a session", &pair.value);
+        if record.as_ref().is_ok_and(|record| record.remote.is_some()) {
+            continued.insert(id);
+        }
         if continued.contains(&id) {
-            let inherited = decode("a session", &pair.value)
+            let inherited = record
                 .and_then(|record| inherit(core, &*snapshot, id, &record))
                 .inspect_err(|error| core.persistent.set_damaged(id, error));
             unless_damaged(format_args!("the session {:016x} of a mount", id.get()), inherited)?;
@@ -81,7 +87,8 @@ fn inherit(core: &Arc<Core>, read: &dyn Read, id: SessionId, record: &Session) -
     let appends = Appends::recover(core.disk.clone(), dir, id, size_of)?;
     core.inode_refs.inherit(record.bucket, id, below);
     let mount = core.persistent.inherit(id, record.bucket, appends);
-    core.feeds.open(record.bucket, mount, FeedOwner::Lasting);
+    let owner = if record.remote.is_some() { FeedOwner::Leased } else { FeedOwner::Lasting };
+    core.feeds.open(record.bucket, mount, owner);
     Ok(())
 }
 

@@ -6,7 +6,9 @@
 
 use aes_gcm::aead::{Aead, Payload};
 use aes_gcm::{Aes256Gcm, Key, KeyInit, Nonce};
+use hmac::{Hmac, Mac as _};
 use parking_lot::RwLock;
+use sha2::Sha256;
 
 use super::Secret;
 use crate::clock::Random;
@@ -15,6 +17,9 @@ use crate::error::{Error, Result};
 const NONCE_BYTES: usize = 12;
 /// The length of a master key.
 pub(super) const MASTER_BYTES: usize = 32;
+
+/// What keys of tickets are derived under, so that no other use of the master key has the same bytes.
+const TICKETS: &[u8] = b"amphora tickets of nodes 1";
 
 /// The bytes of a master key.
 pub(super) type MasterKey = [u8; MASTER_BYTES];
@@ -25,6 +30,8 @@ pub(crate) struct Sealer(RwLock<Ring>);
 /// The master keys.
 struct Ring {
     current: Aes256Gcm,
+    /// The key of the tickets that are issued now.
+    tickets: Hmac<Sha256>,
     /// During a rotation, the key under which secrets may still be sealed.
     former: Option<Aes256Gcm>,
 }
@@ -51,14 +58,20 @@ impl Bound<'_> {
 
 impl Sealer {
     pub(super) fn new(master: &MasterKey) -> Self {
-        Self(RwLock::new(Ring { current: cipher(master), former: None }))
+        Self(RwLock::new(Ring { current: cipher(master), tickets: tickets(master), former: None }))
     }
 
     /// Makes this key the sealing one; secrets under the previous key still open.
     pub(super) fn begin(&self, next: &MasterKey) {
         let mut ring = self.0.write();
         let former = std::mem::replace(&mut ring.current, cipher(next));
+        ring.tickets = tickets(next);
         ring.former = Some(former);
+    }
+
+    /// The secret of a ticket: the same for the same bytes, until the master key is rotated.
+    pub fn ticket(&self, of: &[u8]) -> [u8; 32] {
+        self.0.read().tickets.clone().chain_update(of).finalize().into_bytes().into()
     }
 
     /// Drops the previous key.
@@ -98,10 +111,25 @@ fn cipher(master: &MasterKey) -> Aes256Gcm {
     Aes256Gcm::new(Key::<Aes256Gcm>::from_slice(master))
 }
 
+fn tickets(master: &MasterKey) -> Hmac<Sha256> {
+    let keyed = |key: &[u8]| <Hmac<Sha256> as hmac::Mac>::new_from_slice(key).expect("HMAC takes keys of any length");
+    keyed(&keyed(master).chain_update(TICKETS).finalize().into_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::Scripted;
+
+    #[test]
+    fn a_ticket_differs_for_each_use_and_after_a_rotation() {
+        let sealer = Sealer::new(&[7; MASTER_BYTES]);
+        let first = sealer.ticket(b"one");
+        assert_eq!(sealer.ticket(b"one"), first);
+        assert!(sealer.ticket(b"two") != first && first != [7; MASTER_BYTES]);
+        sealer.begin(&[8; MASTER_BYTES]);
+        assert_ne!(sealer.ticket(b"one"), first);
+    }
 
     #[test]
     fn a_seal_opens_only_for_what_it_is_bound_to() {

@@ -209,6 +209,19 @@ impl Appends {
         }
     }
 
+    /// Frees the records of requests for which `is_answered` holds.
+    pub(crate) fn answered_all(&self, is_answered: impl Fn(u64) -> bool) {
+        let mut table = self.table.lock();
+        let Table { noted, free, .. } = &mut *table;
+        noted.retain(|unique, noted| {
+            let answered = is_answered(*unique);
+            if answered {
+                free.push(noted.slot);
+            }
+            !answered
+        });
+    }
+
     /// Removes the file of an ending session; opening a store removes leftovers.
     pub fn remove(&self) {
         let mut table = self.table.lock();

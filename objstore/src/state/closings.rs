@@ -32,6 +32,13 @@ impl Closings {
         }
     }
 
+    /// How many handles of a mount were said to close and are not closed.
+    pub fn count(&self, bucket: u64, ino: u64, mount: u64) -> usize {
+        let files = self.files.lock();
+        let closings = files.get(&(bucket, ino)).into_iter().flatten();
+        closings.filter(|closing| closing.mount == mount).count()
+    }
+
     /// A handle was released.
     pub fn end(&self, bucket: u64, ino: u64, mount: u64, handle: u64) {
         let mut files = self.files.lock();

@@ -4,6 +4,7 @@
 //! into effect by `tree`, `content` and `volume`, which are given them in [`crate::core::Core`].
 
 mod appends;
+mod calls;
 mod cleanup;
 mod closings;
 mod dirty;
@@ -19,6 +20,7 @@ mod undelivered;
 mod writers;
 
 pub(crate) use appends::{Appends, Before, sweep as sweep_appends};
+pub(crate) use calls::Calls;
 pub(crate) use cleanup::Cleanup;
 pub(crate) use dirty::{DirtyFile, DirtyFiles, Pending};
 pub(crate) use gate::{ExclusiveGuard, Gates};

@@ -33,6 +33,8 @@ pub(crate) struct Served {
     pub appends: Arc<Appends>,
     /// The id of the account whose grant opened it; zero if unknown.
     pub account: u64,
+    /// Whether its mount is on another machine.
+    pub remote: bool,
 }
 
 impl PersistentSessions {
@@ -81,7 +83,7 @@ impl PersistentSessions {
             Some(known) if feeds.is_lost(known.mount) => Err(refused(id, "too much changed while no server ran")),
             Some(known) if !known.served => {
                 known.served = true;
-                Ok(Served { id, mount: known.mount, appends: known.appends.clone(), account })
+                Ok(Served { id, mount: known.mount, appends: known.appends.clone(), account, remote: false })
             }
             Some(_) => Err(refused(id, "another volume serves it already")),
             None => Err(refused(id, "it is not among the sessions that the server continued when it opened the store")),

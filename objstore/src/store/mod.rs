@@ -22,9 +22,12 @@ mod object;
 mod options;
 mod provisioned;
 mod publication;
+mod remote;
+mod session_records;
 pub(crate) mod settings;
 mod snapshot;
 mod stats;
+mod ticket;
 pub mod types;
 mod upload;
 
@@ -38,8 +41,12 @@ pub use folder::check as check_folder;
 pub(crate) use mounting::{AccountNow, mount_mode};
 pub use mounting::{MountPolicies, MountRights};
 pub use options::Options;
+pub(crate) use remote::{RemoteSessions, ServedSession};
+pub(crate) use session_records::{ENDED_KEPT, Recorded, forget_session, refuse_ended, remote_sessions};
 pub use settings::BucketSettings;
 pub use stats::{BucketUsage, Stats};
+pub use ticket::MountTicket;
+pub(crate) use ticket::{Published, published};
 pub use types::*;
 pub(crate) use upload::COMPLETED_KEPT;
 pub(crate) use upload::abort as abort_upload;
@@ -62,6 +69,7 @@ pub use crate::content::Reader;
 pub struct Store {
     pub(crate) core: Arc<Core>,
     pub(crate) access: Arc<Access>,
+    pub(crate) remote: Arc<RemoteSessions>,
     pub(crate) background: Arc<Background>,
 }
 

@@ -3,6 +3,7 @@
 use prost::Message;
 
 use super::Store;
+use super::session_records::end_published;
 use super::types::{Outcome, Publication};
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Read, Txn};
@@ -40,34 +41,39 @@ impl Store {
             let record = core.bucket_record(&*txn, &bucket)?;
             let record = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?;
             let key = key::publication(record.id, &node);
-            let asked = Record { read_only, capability };
-            match txn.get(&key)? {
-                Some(value) if decode::<Record>("a publication", &value)? == asked => Ok(Outcome::Found),
-                Some(_) => {
-                    let why = format!("volume \"{bucket}\" is attached to it in another way: detach it first");
-                    Err(Error::Exists { noun: Noun::Publication, name: node, why })
-                }
-                None => {
-                    txn.put(key, asked.encode_to_vec());
-                    Ok(Outcome::Made)
-                }
+            let Some(value) = txn.get(&key)? else {
+                let epoch = super::header::next_id(txn)?;
+                txn.put(key, Record { read_only, capability, epoch, tickets: Vec::new() }.encode_to_vec());
+                return Ok(Outcome::Made);
+            };
+            let there: Record = decode("a publication", &value)?;
+            if (there.read_only, there.capability) == (read_only, capability) {
+                return Ok(Outcome::Found);
             }
+            let why = format!("volume \"{bucket}\" is attached to it in another way: detach it first");
+            Err(Error::Exists { noun: Noun::Publication, name: node, why })
         })
         .await
     }
 
-    /// Removes a publication, or all of a bucket; an absent one is no error.
+    /// Removes a publication, or all of a bucket; an absent one is no error. The same transaction ends the sessions that
+    /// were opened by it. When it returns, nothing of them is done any more: the node is fenced.
     pub async fn unpublish(&self, bucket: &BucketName, node: Option<&str>) -> Result<()> {
         let (bucket, node) = (bucket.clone(), node.map(str::to_owned));
-        self.change(move |txn, core| {
-            let Some(record) = core.bucket_record(&*txn, &bucket)? else { return Ok(()) };
-            match node {
-                Some(node) => txn.delete(key::publication(record.id, &node)),
+        let published = self.change(move |txn, core| {
+            let Some(record) = core.bucket_record(&*txn, &bucket)? else { return Ok(None) };
+            match &node {
+                Some(node) => txn.delete(key::publication(record.id, node)),
                 None => delete_of_bucket(txn, record.id)?,
             }
-            Ok(())
-        })
-        .await
+            end_published(txn, record.id, node.as_deref(), core.clock.now())?;
+            Ok(Some(record.id))
+        });
+        match published.await? {
+            // Also if this transaction ended none: an earlier call may have been given up before its fence was complete.
+            Some(bucket) => self.blocking(move |store| store.fence_ended(Some(bucket))).await,
+            None => Ok(()),
+        }
     }
 
     /// The publications of a bucket, or all.

@@ -37,6 +37,7 @@ mod provisioned;
 mod simulated;
 pub(crate) use objstore_testing::random;
 mod refused_parts;
+mod remote;
 mod repair;
 mod replay;
 mod reserved;

@@ -7,6 +7,7 @@
 //! - A session may outlive the server: the next one takes it over with everything its kernel holds (`persistent`,
 //!   `holds`), and serves the requests in progress without executing one twice (`replay`).
 //! - A session on a snapshot refuses every change.
+//! - A mount on another machine has a session that its node opens and resumes (`remote`).
 //! - In a bucket with versioning a change of content begins a version (see `writers` and `tree/written.rs`).
 
 mod access_check;
@@ -28,6 +29,7 @@ mod object_attributes;
 mod path;
 mod persistent;
 mod read;
+mod remote;
 pub(crate) mod replay;
 mod reserve;
 mod service;
@@ -41,7 +43,9 @@ pub use backing::Backing;
 
 pub use crate::feed::Feed;
 pub use crate::session_id::SessionId;
-pub(crate) use persistent::{forget as forget_session, forget_owed};
+pub(crate) use persistent::forget_owed;
+pub(crate) use remote::resume_all;
+pub use remote::{Barrier, OpenRemote, RemoteAbout, RemoteSession, SlotCall};
 pub(crate) use session::Session;
 pub use session::{Volume, VolumeOptions};
 pub use types::*;

@@ -25,7 +25,7 @@ use crate::record::session::Session as Record;
 use crate::scan::all;
 use crate::session_id::SessionId;
 use crate::state::{Appends, Served, refused};
-use crate::store::Store;
+use crate::store::{Store, forget_session};
 
 impl Store {
     /// An unused id for a new session.
@@ -67,7 +67,7 @@ pub(super) fn begin(id: SessionId, session: &Session) -> Result<Served> {
     let Session { core, .. } = session;
     let Session { bucket, clone_group, frozen, root, mount, .. } = *session;
     let account = session.access_check.account_id();
-    let record = Record { bucket, name: session.name.to_string(), clone_group, frozen, root, account };
+    let record = Record { bucket, name: session.name.to_string(), clone_group, frozen, root, account, remote: None };
     let written = core.meta.write(Durability::Buffered, move |txn| {
         let key = key::by_id(tag::SESSION, id.get());
         if txn.get(&key)?.is_some() {
@@ -79,7 +79,7 @@ pub(super) fn begin(id: SessionId, session: &Session) -> Result<Served> {
     written.wait()?;
     let appends = Arc::new(Appends::new(core.disk.clone(), &core.dir, id));
     core.persistent.begin(id, bucket, mount, appends.clone());
-    Ok(Served { id, mount, appends, account })
+    Ok(Served { id, mount, appends, account, remote: false })
 }
 
 /// Takes over a session of an earlier server.
@@ -91,8 +91,9 @@ pub(super) fn take_over(core: &Core, read: &dyn Read, id: SessionId, name: &Buck
     if record.name != name.as_str() {
         return Err(refused(id, "it is of another bucket"));
     }
-    let Record { bucket, clone_group, frozen, root, account, .. } = record;
-    Ok((Place { bucket, clone_group, frozen, root }, core.persistent.serve(&core.feeds, id, account)?))
+    let Record { bucket, clone_group, frozen, root, account, remote, .. } = record;
+    let served = core.persistent.serve(&core.feeds, id, account)?;
+    Ok((Place { bucket, clone_group, frozen, root }, Served { remote: remote.is_some(), ..served }))
 }
 
 /// Ends a session: inodes that only it held are collected, its records removed. It does not wait; opening the store
@@ -109,18 +110,9 @@ pub(super) fn end(core: &Arc<Core>, id: SessionId, bucket: u64, name: Option<&Bu
         if last {
             forget_owed(txn, bucket)?;
         }
-        forget(txn, id)
+        forget_session(txn, id)
     });
     drop(done);
-}
-
-/// Removes the records of a session.
-pub(crate) fn forget(txn: &mut dyn Txn, id: SessionId) -> Result<()> {
-    for pair in all(&*txn, &key::by_id(tag::REPLAY, id.get()))? {
-        txn.delete(pair.key.to_vec());
-    }
-    txn.delete(key::by_id(tag::SESSION, id.get()));
-    Ok(())
 }
 
 /// Removes the undelivered invalidations of a bucket without persistent sessions.

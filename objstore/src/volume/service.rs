@@ -29,10 +29,7 @@ impl FileService for Volume {
     }
 
     fn call(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
-        if context.session != self.number() {
-            let why = format!("this service serves session {}", self.number());
-            return Err(Error::invalid("session", context.session.to_string(), why));
-        }
+        self.check_session(context)?;
         let Some(request) = context.request.filter(|_| op.class().changes_store()) else {
             return Ok(Answer { reply: self.execute(op, data)?, recorded: false });
         };
@@ -82,7 +79,16 @@ impl Volume {
         self.session().map_or(self.0.mount, SessionId::get)
     }
 
-    fn execute(&self, op: Op<'_>, data: &[u8]) -> Result<Reply> {
+    /// Refuses a call of another session.
+    pub(super) fn check_session(&self, context: &Context) -> Result<()> {
+        if context.session == self.number() {
+            return Ok(());
+        }
+        let why = format!("this service serves session {}", self.number());
+        Err(Error::invalid("session", context.session.to_string(), why))
+    }
+
+    pub(super) fn execute(&self, op: Op<'_>, data: &[u8]) -> Result<Reply> {
         match op {
             Op::Names(op) => self.execute_on_names(op),
             Op::Attributes(op) => self.execute_on_attributes(op),

@@ -17,7 +17,7 @@ use crate::feed::{Feed, FeedOwner};
 use crate::meta::{Durability, Read, Snapshot};
 use crate::name::{BucketName, Key};
 use crate::record::inode::{Content, Inode, InodeKind};
-use crate::record::key::{Branch, CloneGroup};
+use crate::record::key::{self, Branch, CloneGroup, tag};
 use crate::session_id::{SessionId, next_mount};
 use crate::state::{Appends, Served};
 use crate::store::{Access, MountSession, Store};
@@ -70,6 +70,8 @@ pub(crate) struct Session {
     pub id: Option<SessionId>,
     /// Whether an earlier server served it.
     pub inherited: bool,
+    /// Whether its mount is on another machine: every transaction checks that the session has not ended.
+    pub(super) remote: bool,
     /// Answered requests whose replay records may be removed.
     pub(super) answered: Answered,
     /// The offsets of appends in progress.
@@ -119,14 +121,19 @@ impl Store {
             let served = persistent::begin(id, &session)?;
             session.serve(served);
         }
+        Ok(self.enter(session))
+    }
+
+    /// The volume of a session that began: it checks its access again whenever grants change.
+    pub(super) fn enter(&self, session: Session) -> Volume {
         let session = Arc::new(session);
         let entered: Weak<dyn MountSession> = Arc::<Session>::downgrade(&session);
         self.access.enter(entered);
-        Ok(Volume(session, None))
+        Volume(session, None)
     }
 }
 
-fn place(core: &Core, read: &dyn Read, name: &BucketName, prefix: &str) -> Result<Place> {
+pub(super) fn place(core: &Core, read: &dyn Read, name: &BucketName, prefix: &str) -> Result<Place> {
     let named = core.named(read, name)?;
     let (bucket, clone_group, frozen) = match &named {
         Named::Bucket(record) => (record.id, record.clone_group, None),
@@ -173,7 +180,11 @@ impl Volume {
     /// invalidations, and with questions about unlinked inodes that the kernel may hold.
     pub fn feed(&self) -> Feed {
         let Session { core, bucket, mount, id, .. } = &*self.0;
-        let life = if id.is_some() { FeedOwner::Lasting } else { FeedOwner::Process };
+        let life = match id {
+            Some(_) if self.0.remote => FeedOwner::Leased,
+            Some(_) => FeedOwner::Lasting,
+            None => FeedOwner::Process,
+        };
         let (feed, missed) = core.feeds.open(*bucket, *mount, life);
         if let Some(id) = id.filter(|_| self.0.inherited) {
             if missed && let Err(error) = undelivered::give_missed(core, *bucket, *mount, id) {
@@ -222,6 +233,7 @@ impl Volume {
         self.0.core.feeds.make_room(self.0.bucket, self.0.mount);
         let session = self.0.clone();
         self.0.core.meta.transact(durability, move |txn| {
+            session.check_open(&*txn)?;
             let Session { core, name, bucket, mount, .. } = &*session;
             let mut tx = Tx::begin_mounted(txn, core, name, *bucket, *mount)?;
             let value = change(&mut tx)?;
@@ -232,7 +244,7 @@ impl Volume {
 }
 
 impl Session {
-    fn new(store: &Store, name: BucketName, place: Place, options: VolumeOptions) -> Self {
+    pub(super) fn new(store: &Store, name: BucketName, place: Place, options: VolumeOptions) -> Self {
         let Place { bucket, clone_group, frozen, root } = place;
         store.core.mounted.add(bucket);
         Self {
@@ -251,6 +263,7 @@ impl Session {
             writers: Mutex::default(),
             id: None,
             inherited: options.inherited,
+            remote: false,
             answered: Answered::default(),
             appends: None,
             ended: AtomicBool::new(false),
@@ -258,11 +271,24 @@ impl Session {
     }
 
     /// Serves a persistent session.
-    fn serve(&mut self, served: Served) {
+    pub(super) fn serve(&mut self, served: Served) {
         self.id = Some(served.id);
+        self.remote = served.remote;
         self.mount = served.mount;
         self.appends = Some(served.appends);
         self.access_check.hold_to(served.account);
+    }
+
+    /// Refuses a change of a session of another machine that has ended. Called in the transaction of the change, so that
+    /// none follows the one that ended the session.
+    ///
+    /// # Errors
+    /// ESTALE.
+    pub(super) fn check_open(&self, read: &dyn Read) -> Result<()> {
+        match self.id.filter(|_| self.remote) {
+            Some(id) if read.get(&key::by_id(tag::SESSION, id.get()))?.is_none() => Err(Posix::Stale.into()),
+            _ => Ok(()),
+        }
     }
 
     /// A snapshot of the store, and the branch with its ancestry that this session shows.

@@ -11,6 +11,8 @@
 //!   the next change begins another version, or is refused. Handles that outlive it are not counted; a write through
 //!   one opens a version, and closing the handle closes the version, unless a counted writer has the file open.
 
+use objstore_files::Reply;
+
 use super::flags::Touching;
 use super::replay::Outcome;
 use super::session::{Session, Volume};
@@ -29,6 +31,10 @@ struct Beginning(u64, Inode);
 impl Outcome for Beginning {
     fn ino(&self) -> u64 {
         self.0
+    }
+
+    fn reply(&self) -> Option<Reply> {
+        None
     }
 
     fn again(tx: &Tx<'_>, ino: u64) -> Result<Option<Self>> {

@@ -3,6 +3,7 @@
 //!
 //! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach
 //!   them through `objstore` alone.
+//! - `node-session` is what a store and its nodes agree on, without I/O: the store keeps its outcomes and ends its sessions.
 //! - `s3-policy` evaluates bucket policies and knows neither the store nor the S3 protocol: `s3-policy → s3`.
 //! - `objstore-files` is the seam between a mount and a store: `fuse` knows it and not the store, which only its tests use.
 
@@ -32,6 +33,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-files",
             "objstore-files-testing",
             "objstore-testing",
+            "node-session",
             "corpora",
         ],
     ),

@@ -1,12 +1,13 @@
 //! A service that encodes and decodes every call and reply, as a node and a store do. The suite fails for a value that
 //! the codec loses, and for state that both sides share without the codec.
 
+use bytes::Bytes;
 use node_codec::{
     CHANGES_PAGE_MAX, decode_about, decode_call, decode_changes, decode_reply, encode_about, encode_call,
     encode_changes, encode_reply, within_one_reply,
 };
 use objstore_base::error::{Error, Result};
-use objstore_files::{About, Answer, Change, Changes, Context, DATA_BYTES_MAX, FileService, Op, RequestId};
+use objstore_files::{About, Answer, Change, Changes, Context, DATA_BYTES_MAX, FileService, Op, Reply, RequestId};
 
 /// A service behind the codec. It offers no [`LocalFiles`](objstore_files::LocalFiles), as none does whose files lie on
 /// another machine.
@@ -41,6 +42,19 @@ impl<S: FileService> FileService for Encoded<S> {
     fn end(&self) {
         self.0.end();
     }
+}
+
+/// The bytes of a reply without payload, as the outcome of a call is recorded.
+pub fn write_reply(reply: &Reply) -> Vec<u8> {
+    encode_reply(&Ok(Answer { reply: reply.clone(), recorded: true })).0
+}
+
+/// The reply of [`write_reply`].
+///
+/// # Panics
+/// For other bytes.
+pub fn read_reply(bytes: &[u8]) -> Reply {
+    decode_reply(bytes, Bytes::new()).expect("the bytes of a reply").expect("a success").reply
 }
 
 struct EncodedChanges(Box<dyn Changes>);

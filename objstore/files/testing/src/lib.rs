@@ -6,4 +6,4 @@
 pub mod conformance;
 mod encoded;
 
-pub use encoded::Encoded;
+pub use encoded::{Encoded, read_reply, write_reply};

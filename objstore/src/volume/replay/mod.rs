@@ -8,14 +8,20 @@
 //!   [`Volume::once`] reads it there. Through other handles, and for sessions that end with the process, nothing is recorded or looked up.
 //! - A failed request left no record, since it changed nothing: sent again, it is executed again.
 //!
+//! - A call of another machine's session names a slot in place of a request ([`SlotCall`]): its outcome replaces that of
+//!   the slot's last call, with the bytes of the reply.
+//!
 //! A crash before the commit leaves nothing, and the request is executed as new. After it, the record answers. Once
 //! answered, the kernel does not send it again: the record is removed later, and is harmless until then.
 
 mod records;
+mod slots;
 
 use std::sync::{Arc, OnceLock};
 
 pub(super) use records::{Answered, Outcome};
+pub use slots::SlotCall;
+pub(super) use slots::last as last_of_slot;
 
 use super::session::{Session, Volume};
 use crate::error::Result;
@@ -51,8 +57,27 @@ impl Recorded {
 #[derive(Clone)]
 pub struct Call(Arc<UnderWay>);
 
+/// What names a call that is executed once.
+#[derive(Clone, Copy)]
+enum Named {
+    /// The kernel's request, on this machine.
+    Request(RequestId),
+    /// A slot of another machine's session.
+    Slot(SlotCall),
+}
+
+impl Named {
+    /// The number by which an append is recorded, and whether it may have been sent before.
+    fn append(self) -> RequestId {
+        match self {
+            Self::Request(request) => request,
+            Self::Slot(slot) => slot.append(),
+        }
+    }
+}
+
 struct UnderWay {
-    request: RequestId,
+    name: Named,
     /// Set once something is recorded for the request.
     recorded: OnceLock<Arc<Session>>,
 }
@@ -60,13 +85,30 @@ struct UnderWay {
 impl Call {
     /// Begins to serve a request.
     pub fn new(request: RequestId) -> Self {
-        Self(Arc::new(UnderWay { request, recorded: OnceLock::new() }))
+        Self(Arc::new(UnderWay { name: Named::Request(request), recorded: OnceLock::new() }))
+    }
+
+    /// Begins to serve a call of another machine's session.
+    pub(super) fn in_slot(slot: SlotCall) -> Self {
+        Self(Arc::new(UnderWay { name: Named::Slot(slot), recorded: OnceLock::new() }))
+    }
+
+    /// Whether an outcome was recorded for the call.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.0.recorded.get().is_some()
     }
 
     /// What was recorded for the request, after it was served.
     pub fn recorded(&self) -> Option<Recorded> {
         let session = self.0.recorded.get()?.clone();
-        Some(Recorded { session, unique: self.0.request.unique })
+        Some(Recorded { session, unique: self.0.name.append().unique })
+    }
+
+    /// The place of an append is recorded. For a slot that is no outcome: sent again, the append is found in the file.
+    fn record_append(&self, session: &Arc<Session>) {
+        if matches!(self.0.name, Named::Request(_)) {
+            self.record(session);
+        }
     }
 
     /// Something is recorded for the request.
@@ -111,20 +153,30 @@ impl Volume {
             });
         };
         self.refuse_write()?;
-        let (session, request) = (self.0.clone(), call.0.request);
+        let (session, call_name) = (self.0.clone(), call.0.name);
         let done = self.0.core.meta.transact(Durability::Buffered, move |txn| {
+            session.check_open(&*txn)?;
             let Session { core, name, bucket, mount, answered, .. } = &*session;
             let mut tx = Tx::begin_mounted(txn, core, name, *bucket, *mount)?;
-            let before = if request.resent { records::find(&tx, id, request.unique)? } else { None };
+            let before = match call_name {
+                Named::Request(request) if request.resent => records::find(&tx, id, request.unique)?,
+                Named::Request(_) => None,
+                Named::Slot(slot) => slots::check_next(&*tx.txn, id, slot).map(|()| None)?,
+            };
             let value = before.map_or_else(|| change(&mut tx), Ok)?;
             and(&mut tx, &value);
             tx.finish()?;
             // After everything that can fail: entries taken from the queue here are removed with this commit.
-            records::put(txn, id, request.unique, &value, answered);
-            Ok(value)
+            let recorded = match call_name {
+                Named::Request(request) => records::put(txn, id, request.unique, &value, answered),
+                Named::Slot(slot) => value.reply().map(|reply| slots::put(txn, id, slot, &reply)),
+            };
+            Ok((value, recorded.is_some()))
         });
-        let value = done?;
-        call.record(&self.0);
+        let (value, recorded) = done?;
+        if recorded {
+            call.record(&self.0);
+        }
         Ok(value)
     }
 
@@ -140,10 +192,10 @@ impl Volume {
         let Some((call, appends)) = self.1.as_ref().zip(self.0.appends.as_ref()) else {
             return write(size).map(|()| size + len);
         };
-        let request = call.0.request;
+        let request = call.0.name.append();
         let offset = match appends.before(request, ino, size) {
             Before::Whole { end } => {
-                call.record(&self.0);
+                call.record_append(&self.0);
                 return Ok(end);
             }
             Before::Partly { offset } => offset,
@@ -155,7 +207,7 @@ impl Volume {
         match write(offset) {
             Ok(()) => {
                 appends.written(request.unique);
-                call.record(&self.0);
+                call.record_append(&self.0);
                 Ok(offset + len)
             }
             // Nothing was appended, so the place is free for others.
@@ -170,7 +222,7 @@ mod tests {
     use crate::tests::test_store::TestStore;
 
     fn request(volume: &Volume) -> Option<RequestId> {
-        volume.1.as_ref().map(|call| call.0.request)
+        volume.1.as_ref().map(|call| call.0.name.append())
     }
 
     #[test]

@@ -4,9 +4,11 @@
 //!   them. So there are at most as many records as requests in progress, and as many again that were answered since:
 //!   hundreds. A long queue gets shorter with each change after it, and the rest is removed with the session.
 
+use objstore_files::Reply;
 use parking_lot::Mutex;
 use prost::Message;
 
+use super::super::session::attr;
 use crate::error::Result;
 use crate::meta::Txn;
 use crate::record::decode;
@@ -48,6 +50,10 @@ pub(in crate::volume) trait Outcome: Sized + Send + 'static {
     /// The inode to record; zero for none.
     fn ino(&self) -> u64;
 
+    /// The reply that is recorded for a slot; `None` if the change is only a part of its call, which is then repeated as
+    /// a whole.
+    fn reply(&self) -> Option<Reply>;
+
     /// The current form of the result; `None` if others have undone it since: the change is then made as if it came
     /// after that.
     fn again(tx: &Tx<'_>, ino: u64) -> Result<Option<Self>>;
@@ -56,6 +62,10 @@ pub(in crate::volume) trait Outcome: Sized + Send + 'static {
 impl Outcome for () {
     fn ino(&self) -> u64 {
         0
+    }
+
+    fn reply(&self) -> Option<Reply> {
+        Some(Reply::Done(()))
     }
 
     fn again(_: &Tx<'_>, _: u64) -> Result<Option<Self>> {
@@ -67,6 +77,10 @@ impl Outcome for () {
 impl Outcome for (u64, Inode) {
     fn ino(&self) -> u64 {
         self.0
+    }
+
+    fn reply(&self) -> Option<Reply> {
+        Some(attr(self.0, &self.1).into())
     }
 
     fn again(tx: &Tx<'_>, ino: u64) -> Result<Option<Self>> {
@@ -83,11 +97,18 @@ pub(super) fn find<T: Outcome>(tx: &Tx<'_>, session: SessionId, unique: u64) -> 
 }
 
 /// Records the result of a request, and removes records of answered requests.
-pub(super) fn put<T: Outcome>(txn: &mut dyn Txn, session: SessionId, unique: u64, outcome: &T, answered: &Answered) {
+pub(super) fn put<T: Outcome>(
+    txn: &mut dyn Txn,
+    session: SessionId,
+    unique: u64,
+    outcome: &T,
+    answered: &Answered,
+) -> Option<()> {
     for unique in answered.take() {
         txn.delete(key::replay(session.get(), unique));
     }
-    txn.put(key::replay(session.get(), unique), Replay { ino: outcome.ino() }.encode_to_vec());
+    txn.put(key::replay(session.get(), unique), Replay { ino: outcome.ino(), ..Replay::default() }.encode_to_vec());
+    Some(())
 }
 
 #[cfg(test)]
