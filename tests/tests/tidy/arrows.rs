@@ -52,6 +52,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-disk",
             "objstore-files",
             "objstore-files-testing",
+            "node-testing",
             "objstore",
             "corpora",
         ],
