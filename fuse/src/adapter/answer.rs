@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use objstore_files::{Attr, NAME_BYTES_MAX, Space};
+use objstore_files::{Attr, FileSession, NAME_BYTES_MAX, Space};
 
 use super::convert::{BLOCK_BYTES, attributes, time};
 use crate::opened::{BackingId, Opened};
@@ -11,8 +11,13 @@ use crate::ops::names::Created;
 use crate::ops::xattrs::Fitted;
 use crate::wire::{Entry, Frame, Listing, OpenReply, Reply, SpaceReply, Statx};
 
-/// How long the kernel caches names, absent names and attributes. Changes by others are sent as invalidations.
+/// How long the kernel caches names, absent names and attributes at most. Changes by others are sent as invalidations.
 const TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How long the kernel caches what a session answers now: no longer than the session may believe it.
+pub(super) fn ttl(session: &FileSession) -> Duration {
+    session.cacheable().map_or(TTL, |limit| limit.min(TTL))
+}
 
 /// The result of a request.
 pub(super) enum Answer {
@@ -39,7 +44,7 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    pub fn send(self, reply: Reply<'_>) {
+    pub fn send(self, reply: Reply<'_>, ttl: Duration) {
         match self {
             Self::Bytes(bytes) | Self::Fitted(Fitted::Bytes(bytes)) => reply.send_bytes(&bytes),
             Self::Text(text) => reply.send_bytes(text.as_bytes()),
@@ -49,19 +54,19 @@ impl Answer {
                 frame.ioctl();
                 reply.send_with(frame, &bytes);
             }
-            fixed => reply.send(fixed.frame()),
+            fixed => reply.send(fixed.frame(ttl)),
         }
     }
 
     /// Encodes a reply of fixed layout.
-    fn frame(&self) -> Frame {
+    fn frame(&self, ttl: Duration) -> Frame {
         let mut frame = Frame::new();
         match self {
-            Self::Attr(attr) => frame.attributes(TTL, &attributes(attr)),
+            Self::Attr(attr) => frame.attributes(ttl, &attributes(attr)),
             Self::Statx(attr) => {
-                frame.statx(TTL, &Statx { attributes: attributes(attr), btime: time(attr.btime) });
+                frame.statx(ttl, &Statx { attributes: attributes(attr), btime: time(attr.btime) });
             }
-            Self::Entry(found) => frame.entry(&entry(found.as_ref())),
+            Self::Entry(found) => frame.entry(&entry(found.as_ref(), ttl)),
             Self::Written(len) => frame.written(*len),
             Self::Fitted(Fitted::Len(len)) => frame.size(*len),
             Self::Copied { bytes, wide: true } => frame.copied(*bytes),
@@ -70,7 +75,7 @@ impl Answer {
             Self::Opened(opened) => frame.open(&open(opened)),
             Self::OpenedDirectory(handle) => frame.open(&open_directory(*handle)),
             Self::Created(created) => {
-                frame.entry(&entry(Some(&created.attr)));
+                frame.entry(&entry(Some(&created.attr), ttl));
                 frame.open(&open(&created.opened));
             }
             Self::Space(space) => frame.space(&free(space)),
@@ -81,8 +86,8 @@ impl Answer {
 }
 
 /// A name as the kernel caches it.
-pub(super) fn entry(found: Option<&Attr>) -> Entry {
-    Entry { valid: TTL, attributes: found.map(attributes) }
+pub(super) fn entry(found: Option<&Attr>, ttl: Duration) -> Entry {
+    Entry { valid: ttl, attributes: found.map(attributes) }
 }
 
 /// The reply to OPENDIR. The kernel caches a listing across opens: changes by other clients are reported (see

@@ -165,7 +165,7 @@ impl wire::Service for Adapter {
         }
         match result {
             Ok(_) if !request.operation.is_answered() => {}
-            Ok(answer) => answer.send(reply),
+            Ok(answer) => answer.send(reply, answer::ttl(&parts.session)),
             Err(errno) => reply.refuse(errno.raw_os_error()),
         }
         // This happens even if the kernel did not accept the reply: it does not resend that request either.

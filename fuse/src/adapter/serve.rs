@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use rustix::io::Errno;
 
-use super::answer::{Answer, entry};
+use super::answer::{Answer, entry, ttl};
 use super::convert::{caller, listed_kind, wanted};
 use crate::caller::Caller;
 use crate::errno::Result;
@@ -129,7 +129,7 @@ fn list(fs: &Fs<'_>, node: u64, part: ReadDir) -> Result<Listing> {
 fn list_entries(fs: &Fs<'_>, node: u64, part: ReadDir) -> Result<Listing> {
     let mut listing = Listing::new(part.room as usize);
     fs.read_dir_plus(from(node, part), part.room as usize, |listed, attr| {
-        listing.add_entry(name(&listed), &entry(attr))
+        listing.add_entry(name(&listed), &entry(attr, ttl(&fs.session)))
     })?;
     Ok(listing)
 }

@@ -9,7 +9,7 @@ use objstore::volume::VolumeOptions;
 use rustix::fs::{CWD, FileType, XattrFlags, getxattr, mknodat, removexattr, setxattr};
 
 use crate::folder_pair::{Actor, FolderPair, MEMBER, OTHER, OWNER, ROOT, acting, chmod, heard, shell, stat, told};
-use crate::test_store::run_both;
+use crate::test_store::run_all;
 
 const ACCESS: &str = "system.posix_acl_access";
 const DEFAULT: &str = "system.posix_acl_default";
@@ -34,7 +34,7 @@ fn named(user: (u32, u16), group: u16, mask: u16, other: u16) -> Vec<u8> {
 
 #[test]
 fn setfacl_and_getfacl_say_the_same() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         pair.script(
@@ -70,7 +70,7 @@ fn setfacl_and_getfacl_say_the_same() {
 
 #[test]
 fn who_is_no_owner_sets_no_acl_and_setgid_goes_as_on_ext4() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         let values = [acl(&[(1, 6, NONE), (4, 4, NONE), (32, 0, NONE)]), named((1001, 6), 5, 7, 0), acl(&[])];
@@ -111,7 +111,7 @@ fn get(path: &Path, name: &str) -> Result<Vec<u8>, i32> {
 
 #[test]
 fn what_is_no_acl_is_refused_as_on_ext4() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         let good = named((1001, 6), 5, 7, 0);
@@ -183,7 +183,7 @@ fn the_kernel_lets_in_whom_it_lets_in_on_ext4() {
         values.push(named((MEMBER.uid, user), group, mask, other));
         values.push(named((OTHER.uid, user), group, mask, other));
     }
-    run_both(move |test| {
+    run_all(move |test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         for (index, value) in values.iter().enumerate() {
@@ -222,7 +222,7 @@ fn in_time(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn an_acl_that_another_mount_sets_counts_on_this_one() {
-    run_both(|test| {
+    run_all(|test| {
         let (one, other) = (test.mount("one"), test.mount("other"));
         std::fs::write(one.path().join("f"), b"content").unwrap();
         chmod(&one.path().join("f"), 0o600).unwrap();
@@ -241,7 +241,7 @@ fn an_acl_that_another_mount_sets_counts_on_this_one() {
 
 #[test]
 fn what_s3_puts_has_the_acls_of_its_place() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let dir = mount.path().join("d");
         std::fs::create_dir(&dir).unwrap();
@@ -261,7 +261,7 @@ fn what_s3_puts_has_the_acls_of_its_place() {
 
 #[test]
 fn acls_agree_with_owners_and_modes_that_a_mount_shows() {
-    run_both(|test| {
+    run_all(|test| {
         let plain = test.mount("plain");
         let file = plain.path().join("f");
         std::fs::write(&file, b"content").unwrap();

@@ -9,11 +9,11 @@ use rustix::fs::{
     AtFlags, CWD, Timespec, Timestamps, XattrFlags, getxattr, listxattr, removexattr, setxattr, utimensat,
 };
 
-use crate::test_store::run_both;
+use crate::test_store::run_all;
 
 #[test]
 fn modes_and_owners_are_kept() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, "").unwrap();
@@ -32,7 +32,7 @@ fn modes_and_owners_are_kept() {
 
 #[test]
 fn times_are_kept_to_the_nanosecond_also_before_1970() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, "").unwrap();
@@ -53,7 +53,7 @@ fn times_are_kept_to_the_nanosecond_also_before_1970() {
 
 #[test]
 fn extended_attributes_are_kept() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, "").unwrap();
@@ -81,7 +81,7 @@ fn extended_attributes_are_kept() {
 
 #[test]
 fn an_owner_and_umask_can_be_shown() {
-    run_both(|test| {
+    run_all(|test| {
         test.put("f", b"content");
         let options = Options { uid: Some(41), gid: Some(42), umask: 0o027, ..Options::default() };
         let mount = test.mount_with("m", VolumeOptions::default(), options);
@@ -97,7 +97,7 @@ fn an_owner_and_umask_can_be_shown() {
 
 #[test]
 fn the_space_is_told() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let told = |path: &Path| rustix::fs::statvfs(path).unwrap();
         let before = told(mount.path());
@@ -109,7 +109,7 @@ fn the_space_is_told() {
 #[test]
 fn files_with_holes_say_what_space_they_take() {
     const MIB: u64 = 1 << 20;
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         let blocks = || path.metadata().unwrap().blocks();

@@ -5,7 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::process::Command;
 
-use crate::test_store::{TestStore, run_both};
+use crate::test_store::{TestStore, run_all};
 use crate::versions::{history, keep_versions, shell, some};
 
 /// The versions of a file that is saved `count` times.
@@ -24,7 +24,7 @@ fn assert_versions(test: &TestStore, key: &str, texts: &[&str]) {
 #[test]
 fn saves_that_follow_each_other_are_versions_though_many_save() {
     const SAVES: usize = 60;
-    run_both(|test| {
+    run_all(|test| {
         keep_versions(test);
         let mount = test.mount("m");
         let names = ["a", "b", "c", "d"];
@@ -46,7 +46,7 @@ fn saves_that_follow_each_other_are_versions_though_many_save() {
 
 #[test]
 fn programs_that_follow_each_other_make_a_version_each() {
-    run_both(|test| {
+    run_all(|test| {
         keep_versions(test);
         let (mount, other) = (test.mount("m"), test.mount("other"));
         let line =
@@ -70,7 +70,7 @@ fn programs_that_follow_each_other_make_a_version_each() {
 
 #[test]
 fn a_version_goes_on_while_a_copy_of_a_descriptor_is_open() {
-    run_both(|test| {
+    run_all(|test| {
         keep_versions(test);
         let mount = test.mount("m");
         assert_eq!(shell("(sh -c 'printf 1'; sh -c 'printf 2'; sh -c 'printf 3') > f", mount.path()), None);
@@ -89,7 +89,7 @@ fn a_version_goes_on_while_a_copy_of_a_descriptor_is_open() {
 
 #[test]
 fn a_version_goes_on_while_it_is_mapped() {
-    run_both(|test| {
+    run_all(|test| {
         keep_versions(test);
         let mount = test.mount("m");
         test.put("f", b"before");
@@ -104,7 +104,7 @@ fn a_version_goes_on_while_it_is_mapped() {
 
 #[test]
 fn a_file_that_is_open_when_versions_begin_to_be_kept_is_at_one_until_it_is_closed() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         let mut file = File::create(&path).unwrap();
@@ -131,7 +131,7 @@ fn a_file_that_is_open_when_versions_begin_to_be_kept_is_at_one_until_it_is_clos
 
 #[test]
 fn who_is_killed_has_closed() {
-    run_both(|test| {
+    run_all(|test| {
         keep_versions(test);
         let mount = test.mount("m");
         for number in 0..10 {

@@ -6,11 +6,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::test_store::{pattern, run_both};
+use crate::test_store::{pattern, run_all};
 
 #[test]
 fn a_put_is_seen_at_once() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("dir/key");
         for round in 0..1_000_usize {
@@ -33,7 +33,7 @@ fn a_put_is_seen_at_once() {
 
 #[test]
 fn new_names_are_seen_though_their_absence_was_cached() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         for round in 0..200 {
             let key = format!("d{}/sub{}/f{round}", round % 7, round % 13);
@@ -52,7 +52,7 @@ fn new_names_are_seen_though_their_absence_was_cached() {
 
 #[test]
 fn a_write_is_an_object_at_once() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         for round in 0..300 {
             let content = pattern(1 + round * 53 % 12_000, round as u8);
@@ -76,7 +76,7 @@ fn soon(seen: impl Fn() -> bool) -> bool {
 
 #[test]
 fn two_mounts_see_each_other() {
-    run_both(|test| {
+    run_all(|test| {
         let (one, two) = (test.mount("one"), test.mount("two"));
         let read = |path: &Path| std::fs::read(path).unwrap_or_default();
         for round in 0..100_usize {
@@ -95,7 +95,7 @@ fn two_mounts_see_each_other() {
 
 #[test]
 fn busy_mounts_and_puts_do_not_wait_for_each_other() {
-    run_both(|test| {
+    run_all(|test| {
         let (one, two) = (test.mount("one"), test.mount("two"));
         std::thread::scope(|scope| {
             for (who, mount) in [&one, &two].into_iter().enumerate() {
@@ -131,7 +131,7 @@ fn slow_notices(mount: &fuse::Mount) -> u64 {
 
 #[test]
 fn creating_what_another_mount_just_made_opens_it() {
-    run_both(|test| {
+    run_all(|test| {
         let (one, two) = (test.mount("one"), test.mount("two"));
         for round in 0..300 {
             let name = format!("f{round}");

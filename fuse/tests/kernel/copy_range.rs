@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::copy_file_range;
 
 use crate::folder_pair::{FolderPair, ROOT, heard, shell, told};
-use crate::test_store::{Rng, pattern, run_both};
+use crate::test_store::{Rng, pattern, run_all};
 
 fn open(path: &Path, flags: i32) -> Result<File, i32> {
     let write = flags & (libc::O_WRONLY | libc::O_RDWR) != 0;
@@ -33,7 +33,7 @@ fn copy(from: (&File, u64), to: (&File, u64), len: u64) -> Result<u64, i32> {
 #[test]
 fn every_call_ends_as_on_ext4() {
     const LARGE: u64 = 3 << 19;
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         pair.agree("making them", ROOT, |dir| {
@@ -75,7 +75,7 @@ fn sum(path: &Path) -> (u64, u64) {
 
 #[test]
 fn what_cannot_be_copied_is_refused_as_on_ext4() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         pair.agree("making them", ROOT, |dir| shell(dir, "echo content > f; cp f g; mkdir d; mkfifo p"));
@@ -93,7 +93,7 @@ fn what_cannot_be_copied_is_refused_as_on_ext4() {
 
 #[test]
 fn what_cp_copies_goes_on_alone() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let at = |name: &str| mount.path().join(name);
         let mut content = pattern(20 << 20, 3);
@@ -113,7 +113,7 @@ fn what_cp_copies_goes_on_alone() {
 
 #[test]
 fn what_is_mapped_or_was_just_written_is_copied() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         pair.script(
@@ -128,7 +128,7 @@ fn what_is_mapped_or_was_just_written_is_copied() {
 
 #[test]
 fn random_copies_match_those_of_ext4() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         pair.agree("making them", ROOT, |dir| {

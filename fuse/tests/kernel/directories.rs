@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::test_store::run_both;
+use crate::test_store::run_all;
 
 fn names(path: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(path).unwrap();
@@ -15,7 +15,7 @@ fn names(path: &Path) -> BTreeSet<String> {
 
 #[test]
 fn every_name_is_listed_once() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let dir = mount.path().join("many");
         std::fs::create_dir(&dir).unwrap();
@@ -37,7 +37,7 @@ fn every_name_is_listed_once() {
 /// A reply of a store on another machine has at most 4,096 names.
 #[test]
 fn a_listing_in_several_pages_is_whole() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let all: BTreeSet<String> = (0..5_000).map(|at| format!("{at:04}")).collect();
         for name in &all {
@@ -49,7 +49,7 @@ fn a_listing_in_several_pages_is_whole() {
 
 #[test]
 fn a_listing_is_stable_while_names_change() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let names: BTreeSet<String> = (0..600).map(|at| format!("name-{at:05}-{}", "y".repeat(60))).collect();
         for name in &names {
@@ -70,7 +70,7 @@ fn a_listing_is_stable_while_names_change() {
 
 #[test]
 fn rewinding_reads_anew() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let mut dir = rustix::fs::Dir::read_from(std::fs::File::open(mount.path()).unwrap()).unwrap();
         let list = |dir: &mut rustix::fs::Dir| {
@@ -86,7 +86,7 @@ fn rewinding_reads_anew() {
 
 #[test]
 fn what_a_listing_caches_is_never_older_than_a_change() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         for at in 0..400 {
             test.put(&format!("dir/{at:04}-{}", "z".repeat(80)), b"old");

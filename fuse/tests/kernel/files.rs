@@ -8,11 +8,11 @@ use std::os::unix::process::CommandExt;
 use rustix::fs::{FallocateFlags, SeekFrom as Sought, fallocate};
 
 use crate::folder_pair::{FolderPair, ROOT};
-use crate::test_store::{Rng, errno, pattern, run_both};
+use crate::test_store::{Rng, errno, pattern, run_all};
 
 #[test]
 fn what_is_written_is_read_by_both_handles() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         for (seed, len) in [0, 1, 4095, 4096, 4097, 131_072, 1_048_577, 3_500_000].into_iter().enumerate() {
             let content = pattern(len, seed as u8);
@@ -29,7 +29,7 @@ fn what_is_written_is_read_by_both_handles() {
 
 #[test]
 fn writes_in_place_and_truncation_read_back() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         let mut model = pattern(300_000, 1);
@@ -56,7 +56,7 @@ fn writes_in_place_and_truncation_read_back() {
 
 #[test]
 fn opening_with_truncate_empties_the_file() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, pattern(10_000, 1)).unwrap();
@@ -70,7 +70,7 @@ fn opening_with_truncate_empties_the_file() {
 
 #[test]
 fn a_running_program_cannot_be_cut_short() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("sleep");
         // In another process: a child that another test starts inherits this process's open files, also those open for
@@ -93,7 +93,7 @@ fn a_running_program_cannot_be_cut_short() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "syncs files of the mount, as programs do")]
 fn appends_of_two_mounts_lose_nothing() {
-    run_both(|test| {
+    run_all(|test| {
         let mounts = [test.mount("a"), test.mount("b")];
         std::fs::write(mounts[0].path().join("log"), b"").unwrap();
         std::thread::scope(|scope| {
@@ -119,7 +119,7 @@ fn appends_of_two_mounts_lose_nothing() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "syncs files of the mount, as programs do")]
 fn an_unlinked_file_lives_until_it_is_closed() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, b"before").unwrap();
@@ -139,7 +139,7 @@ fn an_unlinked_file_lives_until_it_is_closed() {
 
 #[test]
 fn ranges_are_reserved_punched_and_sought() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         let mut model = pattern(500_000, 1);
@@ -167,7 +167,7 @@ fn ranges_are_reserved_punched_and_sought() {
 #[test]
 #[expect(clippy::disallowed_methods, reason = "syncs files of the mount, as programs do")]
 fn synchronous_writes_are_synced() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         let open = |flags| {
@@ -189,7 +189,7 @@ fn synchronous_writes_are_synced() {
 
 #[test]
 fn a_write_by_another_user_takes_setuid_away() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         for change in ["echo x >> f", "echo x > f", "truncate -s 9 f", "fallocate -l 50000 f"] {
@@ -222,7 +222,7 @@ impl Model {
 #[test]
 fn random_operations_match_a_model() {
     const SIZE: usize = 400_000;
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
@@ -284,7 +284,7 @@ fn layout(path: &std::path::Path) -> (Vec<u64>, u64) {
 
 #[test]
 fn small_files_have_the_holes_that_they_have_on_ext4() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         for held in [0u64, 4_096, 8_192] {

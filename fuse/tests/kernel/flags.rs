@@ -12,7 +12,7 @@ use rustix::fs::{
 };
 
 use crate::folder_pair::{Actor, FolderPair, MEMBER, OTHER, OWNER, ROOT, chmod, heard, mode, rename, shell, told};
-use crate::test_store::{TestStore, pattern, run_both};
+use crate::test_store::{TestStore, pattern, run_all};
 
 const KEPT: [IFlags; 3] = [IFlags::IMMUTABLE, IFlags::APPEND, IFlags::NODUMP];
 
@@ -113,7 +113,7 @@ fn fresh(pair: &FolderPair, flags: IFlags) {
 
 #[test]
 fn flags_forbid_what_they_forbid_on_ext4() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         let each = KEPT.into_iter().chain([KEPT[0] | KEPT[1], IFlags::empty()]);
@@ -134,7 +134,7 @@ fn flags_forbid_what_they_forbid_on_ext4() {
 
 #[test]
 fn flags_are_set_by_who_may() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         for before in [IFlags::empty(), KEPT[0], KEPT[1]] {
@@ -161,7 +161,7 @@ fn flags_are_set_by_who_may() {
 
 #[test]
 fn an_open_file_is_not_written_once_it_is_immutable() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         for size in [0, 100, 10_000, 400_000] {
@@ -190,7 +190,7 @@ fn an_open_file_is_not_written_once_it_is_immutable() {
 
 #[test]
 fn an_open_file_grows_at_its_end_alone_once_it_is_append_only() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         for size in [100, 10_000, 400_000] {
             let path = mount.path().join(format!("file-{size}"));
@@ -216,7 +216,7 @@ fn an_open_file_grows_at_its_end_alone_once_it_is_append_only() {
 
 #[test]
 fn what_may_be_stored_through_a_mapping_past_the_server_is_not_called_immutable() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("large");
         std::fs::write(&path, pattern(4 << 20, 1)).unwrap();
@@ -241,7 +241,7 @@ fn what_may_be_stored_through_a_mapping_past_the_server_is_not_called_immutable(
 
 #[test]
 fn s3_snapshots_and_restarts_keep_flags() {
-    run_both(|test: &TestStore| {
+    run_all(|test: &TestStore| {
         let mount = test.mount("m");
         for (name, flags) in [("immutable", KEPT[0]), ("append", KEPT[1]), ("nodump", KEPT[2])] {
             test.put(name, b"content");
@@ -264,7 +264,7 @@ fn s3_snapshots_and_restarts_keep_flags() {
 /// As a user that owns the file but has no capability.
 #[test]
 fn the_programs_of_e2fsprogs_work() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         std::fs::write(mount.path().join("f"), b"x").unwrap();
         let said = shell(mount.path(), "command -v chattr lsattr >/dev/null && chattr +ia f && lsattr f; chattr -ia f");

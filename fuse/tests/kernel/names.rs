@@ -6,12 +6,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 
-use crate::test_store::{errno, run_both};
+use crate::test_store::{errno, run_all};
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "renames on the mount, as programs do")]
 fn renames_move_replace_refuse_and_exchange() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let at = |name: &str| mount.path().join(name);
         let text = |name: &str| std::fs::read_to_string(at(name)).unwrap_or_else(|error| error.to_string());
@@ -40,7 +40,7 @@ fn renames_move_replace_refuse_and_exchange() {
 
 #[test]
 fn hard_links_are_one_file() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let at = |name: &str| mount.path().join(name);
         std::fs::write(at("a"), "one").unwrap();
@@ -57,7 +57,7 @@ fn hard_links_are_one_file() {
 
 #[test]
 fn symlinks_and_special_files_are_kept() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let at = |name: &str| mount.path().join(name);
         std::os::unix::fs::symlink("some/where", at("link")).unwrap();
@@ -75,7 +75,7 @@ fn symlinks_and_special_files_are_kept() {
 
 #[test]
 fn names_no_key_could_have_are_refused() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let bad = mount.path().join(OsStr::from_bytes(b"a\xffb"));
         assert_eq!(errno(std::fs::write(&bad, "")), libc::EILSEQ);
@@ -88,7 +88,7 @@ fn names_no_key_could_have_are_refused() {
 
 #[test]
 fn a_setgid_directory_gives_its_group() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let dir = mount.path().join("shared");
         std::fs::create_dir(&dir).unwrap();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fuse::{Mount, Options};
+use node_testing::Loopback;
 use objstore::Store;
 use objstore::name::{BucketName, Key};
 use objstore::store::{self, CreateBucket, DeleteObject, PutObject, RootAttributes, Versioning};
@@ -25,6 +26,8 @@ pub struct TestStore {
     folder: PathBuf,
     runtime: tokio::runtime::Runtime,
     way: Way,
+    /// The listener for nodes, with [`Way::Remote`].
+    loopback: Option<Loopback>,
 }
 
 /// How the mounts of a test reach the store.
@@ -34,6 +37,8 @@ enum Way {
     Direct,
     /// By calls that cross the codec of the wire, as on a node; without passthrough.
     Encoded,
+    /// By calls over the network, as on another machine.
+    Remote,
 }
 
 /// Runs `body` with a new test store, within the time limit, if this machine can mount.
@@ -41,11 +46,12 @@ pub fn run(body: impl FnOnce(&TestStore) + Send + 'static) {
     run_by(Way::Direct, body);
 }
 
-/// Runs `body` twice, each time with a new test store: the second time every call of a mount crosses the codec of the
-/// wire.
-pub fn run_both(body: impl Fn(&TestStore) + Clone + Send + 'static) {
+/// Runs `body` for each way to reach a store, each time with a new test store: directly, through the codec of the wire, and
+/// over the network.
+pub fn run_all(body: impl Fn(&TestStore) + Clone + Send + 'static) {
     run_by(Way::Direct, body.clone());
-    run_by(Way::Encoded, body);
+    run_by(Way::Encoded, body.clone());
+    run_by(Way::Remote, body);
 }
 
 #[expect(clippy::print_stdout, reason = "a skipped test says why")]
@@ -104,7 +110,8 @@ impl TestStore {
             root: RootAttributes { uid: 0, gid: 0, mode: 0o755 },
         };
         runtime.block_on(store.create_bucket(create)).unwrap();
-        Self { store, bucket, folder: folder.to_owned(), runtime, way }
+        let loopback = (way == Way::Remote).then(Loopback::default);
+        Self { store, bucket, folder: folder.to_owned(), runtime, way, loopback }
     }
 
     /// The number of commits and syncs of the metadata that waited for the disk.
@@ -147,9 +154,10 @@ impl TestStore {
     /// A session for a mount.
     pub fn files(&self, options: VolumeOptions) -> FileSession {
         let volume = self.store.open_volume(&self.bucket, options).unwrap();
-        match self.way {
-            Way::Direct => volume.into(),
-            Way::Encoded => FileSession::new(Encoded(volume)),
+        match (self.way, &self.loopback) {
+            (Way::Encoded, _) => FileSession::new(Encoded(volume)),
+            (Way::Remote, Some(loopback)) => FileSession::new(loopback.serve(volume)),
+            _ => volume.into(),
         }
     }
 

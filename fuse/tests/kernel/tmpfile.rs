@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat};
 
 use crate::folder_pair::{Actor, FolderPair, MEMBER, OTHER, OWNER, ROOT, chmod, shell, stat, told};
-use crate::test_store::{pattern, run_both};
+use crate::test_store::{pattern, run_all};
 
 fn unnamed(dir: &Path, flags: OFlags, mode: u32) -> Result<OwnedFd, i32> {
     told(openat(CWD, dir, OFlags::TMPFILE | flags, Mode::from(mode)))
@@ -27,7 +27,7 @@ fn stat_fd(file: &OwnedFd) -> String {
 
 #[test]
 fn every_call_ends_as_on_ext4() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         pair.agree("making them", ROOT, |dir| {
@@ -75,7 +75,7 @@ fn whole_life(dir: &Path, parent: &str, flags: OFlags, mode: u32, actor: Actor, 
 
 #[test]
 fn a_file_is_written_whole_and_then_named() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let content = pattern(3_000_000, 5);
         let mut file = File::from(unnamed(mount.path(), OFlags::RDWR, 0o644).unwrap());
@@ -91,7 +91,7 @@ fn a_file_is_written_whole_and_then_named() {
 
 #[test]
 fn what_is_never_named_leaves_nothing() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         for seed in 0..20 {
             let mut file = File::from(unnamed(mount.path(), OFlags::RDWR | OFlags::EXCL, 0o600).unwrap());

@@ -8,7 +8,7 @@ use rustix::fs::{
 };
 
 use crate::folder_pair::{FolderPair, MEMBER, OTHER, OWNER, ROOT, acting, chmod, shell, told};
-use crate::test_store::{TestStore, run_both};
+use crate::test_store::{TestStore, run_all};
 
 /// The names, sorted, without those that show the object.
 fn names(path: &Path) -> Result<Vec<String>, i32> {
@@ -34,7 +34,7 @@ fn value(path: &Path, name: &str, room: usize) -> Result<Vec<u8>, i32> {
 fn every_call_ends_as_on_ext4() {
     let longest = format!("user.{}", "x".repeat(250));
     let too_long = format!("user.{}", "x".repeat(251));
-    run_both(move |test| {
+    run_all(move |test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         pair.agree("making them", ROOT, |dir| {
@@ -91,7 +91,7 @@ fn every_call_ends_as_on_ext4() {
 
 #[test]
 fn a_thousand_names_and_the_longest_value_fit() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, b"").unwrap();
@@ -116,7 +116,7 @@ fn a_thousand_names_and_the_longest_value_fit() {
 
 #[test]
 fn trusted_names_are_shown_to_root_only() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let pair = FolderPair::new(test, &mount);
         pair.agree("making it", ROOT, |dir| {
@@ -135,7 +135,7 @@ fn head(test: &TestStore, key: &str) -> objstore::store::ObjectInfo {
 
 #[test]
 fn what_s3_keeps_with_an_object_is_seen_and_set() {
-    run_both(|test| {
+    run_all(|test| {
         test.put("f", b"content");
         let mount = test.mount("m");
         let path = mount.path().join("f");
@@ -213,7 +213,7 @@ fn what_s3_keeps_with_an_object_is_seen_and_set() {
 
 #[test]
 fn who_may_not_write_a_file_sets_nothing_of_its_object() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let path = mount.path().join("f");
         std::fs::write(&path, b"").unwrap();
@@ -227,7 +227,7 @@ fn who_may_not_write_a_file_sets_nothing_of_its_object() {
 
 #[test]
 fn attributes_travel_with_the_tools_people_use() {
-    run_both(|test| {
+    run_all(|test| {
         let mount = test.mount("m");
         let say = |line: &str| shell(mount.path(), line);
         assert_eq!(say("echo x > a; setfattr -n user.note -v hello a; setfattr -n user.s3.meta.k -v v a"), "Some(0) ");

@@ -3,7 +3,9 @@
 //! A value that was decoded has to encode to bytes that decode to an equal value.
 
 use bytes::Bytes;
+use prost::Message;
 
+use crate::session::{Acknowledged, Answered, Control, Delivered, Opened, Renewed, Sent, read, write};
 use crate::{
     decode_about, decode_call, decode_changes, decode_failure, decode_reply, encode_about, encode_call, encode_changes,
     encode_failure, encode_reply, within_one_reply,
@@ -12,11 +14,12 @@ use crate::{
 /// The first byte selects what the rest is read as.
 pub fn operation(bytes: &[u8]) {
     let Some((kind, bytes)) = bytes.split_first() else { return };
-    match kind % 5 {
-        0 => call(bytes),
-        1 => reply(bytes),
-        2 => failure(bytes),
-        3 => changes(bytes),
+    match (kind, kind % 5) {
+        (250.., _) => messages(bytes),
+        (_, 0) => call(bytes),
+        (_, 1) => reply(bytes),
+        (_, 2) => failure(bytes),
+        (_, 3) => changes(bytes),
         _ => about(bytes),
     }
 }
@@ -57,9 +60,40 @@ fn about(bytes: &[u8]) {
     }
 }
 
+fn messages(bytes: &[u8]) {
+    message::<Sent>(bytes);
+    message::<Answered>(bytes);
+    message::<Control>(bytes);
+    message::<Opened>(bytes);
+    message::<Renewed>(bytes);
+    message::<Delivered>(bytes);
+    message::<Acknowledged>(bytes);
+}
+
+fn message<M: Message + Default + PartialEq>(bytes: &[u8]) {
+    if let Ok(message) = read::<M>(Bytes::copy_from_slice(bytes)) {
+        assert!(read::<M>(write(&message)).is_ok_and(|again| again == message), "it is read as it was written");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_of_a_session_are_read_as_they_were_written() {
+        use crate::session::{Ask, Open};
+        let open = Open { incarnation: 3, resumes: true, bucket: "b".to_owned(), read_only: true };
+        let control = write(&Control { ask: Some(Ask::Open(open)) });
+        for at in 0..control.len() {
+            for byte in 0..=u8::MAX {
+                let mut changed = control.to_vec();
+                changed[at] = byte;
+                messages(&changed);
+            }
+        }
+        messages(&control);
+    }
 
     #[test]
     fn the_corpus_breaks_no_promise() {

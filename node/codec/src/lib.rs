@@ -19,6 +19,7 @@ mod failure;
 pub mod fuzzed;
 mod message;
 mod reply;
+pub mod session;
 #[cfg(test)]
 mod tests;
 mod values;

@@ -28,6 +28,7 @@ mod mounted_versions;
 mod mounted_walk;
 mod moved_versions;
 mod nameless;
+mod network;
 mod objects;
 mod opening;
 mod orphans;

@@ -34,6 +34,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-files-testing",
             "objstore-testing",
             "node-session",
+            "node-testing",
             "corpora",
         ],
     ),
@@ -53,6 +54,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-disk",
             "objstore-files",
             "objstore-files-testing",
+            "node-testing",
             "objstore",
             "corpora",
         ],
@@ -60,12 +62,26 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("node-certificate", &["objstore-base", "objstore-disk"]),
     ("node-wire", &["node-certificate", "corpora"]),
     ("node-session", &["node-wire", "objstore-base", "objstore-testing"]),
+    ("node-server", &["node-codec", "node-session", "node-wire", "objstore-base", "objstore-files"]),
+    ("node-client", &["node-codec", "node-session", "node-wire", "objstore-base", "objstore-files"]),
+    (
+        "node-testing",
+        &[
+            "node-certificate",
+            "node-client",
+            "node-server",
+            "node-session",
+            "node-wire",
+            "objstore-base",
+            "objstore-files",
+        ],
+    ),
     ("amphora", &["proto", "rpc", "objstore", "s3", "cosi", "csi", "fuse"]),
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];
 
 /// Our crates that hold what tests share: entries of `[dev-dependencies]` alone.
-const FOR_TESTS: [&str; 3] = ["corpora", "objstore-testing", "objstore-files-testing"];
+const FOR_TESTS: [&str; 4] = ["corpora", "objstore-testing", "objstore-files-testing", "node-testing"];
 
 /// Crates that only the tests of another may use.
 const FOR_TESTS_OF: [(&str, &str); 1] = [("fuse", "objstore")];

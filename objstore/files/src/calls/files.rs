@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use objstore_base::error::{Error, Result};
 
@@ -72,6 +73,11 @@ impl FileSession {
     /// Ends the session because the kernel mount is gone.
     pub fn end(&self) {
         self.service.end();
+    }
+
+    /// How long what is answered now may be served from caches: see [`FileService::cacheable`].
+    pub fn cacheable(&self) -> Option<Duration> {
+        self.service.cacheable()
     }
 
     /// The files as this machine has them; `None` if they lie elsewhere.

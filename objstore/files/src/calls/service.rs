@@ -1,5 +1,7 @@
 //! The trait of a store's side: every request that a mount makes of a store.
 
+use std::time::Duration;
+
 use objstore_base::error::Result;
 
 use super::op::Op;
@@ -56,6 +58,12 @@ pub trait FileService: Send + Sync {
 
     /// Ends the session because the kernel mount is gone. A persistent session ends only in this way.
     fn end(&self);
+
+    /// How long what is answered now may be served from caches without asking again. `None` if there is no limit, because
+    /// [`FileService::changes`] cannot be interrupted.
+    fn cacheable(&self) -> Option<Duration> {
+        None
+    }
 
     /// The files as this machine has them; `None` if they lie elsewhere.
     fn local(&self) -> Option<&dyn LocalFiles> {

@@ -1,0 +1,48 @@
+//! The changes of others, as the mount takes and acknowledges them.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use node_codec::session::write;
+use node_session::Boot;
+use objstore_files::{Change, Changes};
+use tokio::runtime::Handle;
+
+use crate::link::Link;
+use crate::stream::Part;
+
+/// The changes, as the mount takes them.
+pub(crate) struct RemoteChanges {
+    link: Arc<Link>,
+    runtime: Handle,
+    parts: Receiver<Part>,
+    taken: Option<(Boot, u64)>,
+}
+
+impl RemoteChanges {
+    pub(crate) fn new(link: Arc<Link>, runtime: Handle) -> Self {
+        let parts = link.stream.follow();
+        Self { link, runtime, parts, taken: None }
+    }
+}
+
+impl Changes for RemoteChanges {
+    fn next(&mut self) -> Option<Vec<Change>> {
+        let Part { boot, number, changes } = self.parts.recv().ok()?;
+        self.taken = Some((boot, number));
+        Some(changes)
+    }
+
+    fn acknowledge(&mut self) {
+        let Some((boot, number)) = self.taken.take() else { return };
+        if let Some(acknowledged) = self.link.stream.applied(boot, number) {
+            let client = self.link.client.clone();
+            // If it is lost with its connection, the change is delivered again, and acknowledged then.
+            self.runtime.spawn(async move { drop(client.notice(write(&acknowledged)).await) });
+        }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.link.stream.is_lost()
+    }
+}

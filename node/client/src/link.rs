@@ -1,0 +1,191 @@
+//! What all parts of a session share on the node: its connections, its stage, its lease.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use node_codec::session::{Ask, Control, write};
+use node_session::lease::{Lease, Standing};
+use node_session::{Boot, Incarnation, Terms};
+use node_wire::client::{CallError, Client};
+use node_wire::refusal::{Reason, Refusal};
+use node_wire::service::Answer;
+use objstore_base::error::{Error, Posix, Result};
+use objstore_files::{About, ContentOp, Op, RequestId};
+use parking_lot::Mutex;
+use tokio::sync::{Notify, watch};
+
+use crate::Clock;
+use crate::options::Options;
+use crate::slots::Slots;
+use crate::stream::Stream;
+use crate::writers::Writers;
+
+/// How far a session is.
+#[derive(Clone, Debug)]
+pub(crate) enum Stage {
+    /// It was not open yet.
+    Opening,
+    /// Calls are sent.
+    Open,
+    /// Every call fails.
+    Lost(Refusal),
+}
+
+/// A session on the node.
+pub(crate) struct Link {
+    pub(crate) client: Client,
+    pub(crate) options: Options,
+    pub(crate) stage: watch::Sender<Stage>,
+    pub(crate) about: OnceLock<About>,
+    pub(crate) slots: Slots,
+    pub(crate) stream: Stream,
+    pub(crate) writers: Writers,
+    pub(crate) lease: Mutex<Option<Lease>>,
+    /// The terms of the session, once it is open.
+    pub(crate) terms: OnceLock<Terms>,
+    boot: AtomicU64,
+    /// Requests whose recorded outcomes may be removed.
+    answered: Mutex<Vec<u64>>,
+    /// Wakes the renewal early.
+    pub(crate) wake: Notify,
+    /// The number of the last call that the mount made for itself.
+    own: AtomicU64,
+}
+
+/// So many answered requests are sent before the next renewal is due.
+const ANSWERED_EARLY: usize = 1024;
+/// Beyond so many that could not be sent, their records stay until the session ends.
+const ANSWERED_KEPT: usize = 1 << 16;
+
+impl Link {
+    pub(crate) fn new(client: Client, options: Options) -> Arc<Self> {
+        Arc::new(Self {
+            client,
+            options,
+            stage: watch::Sender::new(Stage::Opening),
+            about: OnceLock::new(),
+            slots: Slots::default(),
+            stream: Stream::default(),
+            writers: Writers::default(),
+            lease: Mutex::new(None),
+            terms: OnceLock::new(),
+            boot: AtomicU64::new(0),
+            answered: Mutex::new(Vec::new()),
+            wake: Notify::new(),
+            own: AtomicU64::new(0),
+        })
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.options.clock
+    }
+
+    /// The opening of the store that the session was opened with last.
+    pub(crate) fn boot(&self) -> Boot {
+        Boot(self.boot.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_boot(&self, boot: Boot) {
+        self.boot.store(boot.0, Ordering::Release);
+    }
+
+    /// Sends a call over the control connection.
+    pub(crate) async fn control(&self, ask: Ask) -> std::result::Result<Answer, CallError> {
+        self.client.control(write(&Control { ask: Some(ask) })).await
+    }
+
+    /// The session is lost, unless it was before: nothing is served any more, and the mount drops its caches.
+    pub(crate) fn lose(&self, refusal: &Refusal) {
+        if let Some(lease) = &mut *self.lease.lock() {
+            lease.lost();
+        }
+        let lost = self.stage.send_if_modified(|stage| {
+            let is_first = !matches!(stage, Stage::Lost(_));
+            if is_first {
+                *stage = Stage::Lost(refusal.clone());
+            }
+            is_first
+        });
+        if lost {
+            tracing::error!(why = refusal.message, "the session of a mount is lost");
+            self.stream.close(true);
+        }
+    }
+
+    /// Looks at the lease; loses the session if it is over.
+    pub(crate) fn look(&self) {
+        let standing = self.lease.lock().as_mut().map(|lease| lease.standing((self.clock())()));
+        if standing == Some(Standing::Expired) {
+            let why = "the lease of the session is over: the store was not reached for too long; mount again";
+            self.lose(&Refusal::new(Reason::Session, why));
+        }
+    }
+
+    /// Completes when the session is lost.
+    pub(crate) async fn lost(&self) -> Refusal {
+        let mut stage = self.stage.subscribe();
+        loop {
+            if let Stage::Lost(refusal) = &*stage.borrow_and_update() {
+                return refusal.clone();
+            }
+            // The sender lives as long as this.
+            let _ = stage.changed().await;
+        }
+    }
+
+    /// Waits until calls can be sent.
+    pub(crate) async fn open(&self) -> std::result::Result<(), Refusal> {
+        let mut stage = self.stage.subscribe();
+        let decided = stage.wait_for(|stage| !matches!(stage, Stage::Opening)).await;
+        match decided.as_deref() {
+            Ok(Stage::Lost(refusal)) => Err(refusal.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A number for a call that the mount makes for itself, which no request of the kernel has: those count from 1.
+    pub(crate) fn own_request(&self) -> RequestId {
+        let Incarnation(incarnation) = self.options.incarnation;
+        let number = self.own.fetch_add(1, Ordering::Relaxed);
+        let unique = 1 << 62 | (incarnation & 0xff_ffff) << 36 | number & 0xf_ffff_ffff;
+        RequestId { unique, resent: false }
+    }
+
+    /// The recorded outcome of a request is no longer needed.
+    pub(crate) fn answered(&self, request: RequestId) {
+        let mut answered = self.answered.lock();
+        if answered.len() < ANSWERED_KEPT {
+            answered.push(request.unique);
+        }
+        if answered.len() == ANSWERED_EARLY {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Takes up to `most` of the answered requests.
+    pub(crate) fn take_answered(&self, most: usize) -> Vec<u64> {
+        let mut answered = self.answered.lock();
+        let rest = answered.len().saturating_sub(most);
+        answered.split_off(rest)
+    }
+
+    /// Keeps answered requests that could not be sent.
+    pub(crate) fn put_back(&self, unsent: Vec<u64>) {
+        let mut answered = self.answered.lock();
+        if answered.len() + unsent.len() <= ANSWERED_KEPT {
+            answered.extend(unsent);
+        }
+    }
+}
+
+/// The error of a call that was not executed because the session is lost.
+pub(crate) fn lost<T>(op: &Op<'_>) -> Result<T> {
+    const EIO: i32 = 5;
+    match op {
+        // What a program wrote and believes to be stored cannot be: the error is not that of a name.
+        Op::Content(ContentOp::WriteBack { .. } | ContentOp::Sync { .. } | ContentOp::SyncVolume {}) => {
+            Err(Error::io("the session with the store is lost", std::io::Error::from_raw_os_error(EIO)))
+        }
+        _ => Err(Posix::Stale.into()),
+    }
+}

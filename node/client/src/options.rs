@@ -1,0 +1,35 @@
+//! Which session is opened, and for how long its opening is waited for.
+
+use std::fmt;
+use std::time::Duration;
+
+use node_session::{Incarnation, SessionId};
+
+use crate::Clock;
+
+/// Which session is opened.
+#[derive(Clone)]
+pub struct Options {
+    /// The session's id, chosen at random; the same again after a restart of this process.
+    pub session: SessionId,
+    /// The process: higher after each restart.
+    pub incarnation: Incarnation,
+    /// Whether an earlier process opened the session.
+    pub resumes: bool,
+    /// The bucket; empty if a ticket names it.
+    pub bucket: String,
+    /// Whether nothing will be changed.
+    pub read_only: bool,
+    /// How long the store may take to answer the opening.
+    pub limit: Duration,
+    /// The clock of this machine.
+    pub clock: Clock,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = &mut f.debug_struct("Options");
+        shown.field("session", &self.session).field("incarnation", &self.incarnation).field("bucket", &self.bucket);
+        shown.field("resumes", &self.resumes).field("read_only", &self.read_only).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! The service of files of a store on another machine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use node_codec::session::{Ask, Nothing};
+use node_session::lease::Standing;
+use node_wire::client::CallError;
+use objstore_base::error::Result;
+use objstore_files::{About, Answer, Changes, Context, FileService, Op, RequestId};
+use tokio::runtime::Handle;
+use tokio::time::timeout;
+
+use crate::call::call;
+use crate::changes::RemoteChanges;
+use crate::keeper::Task;
+use crate::link::Link;
+
+/// How long the end of a session may take; without an answer the store ends it with its lease.
+const END: Duration = Duration::from_secs(5);
+
+/// A session with a store on another machine. Its methods wait for the network, so call them from plain threads.
+pub struct Remote {
+    link: Arc<Link>,
+    about: About,
+    runtime: Handle,
+    _tasks: Vec<Task>,
+}
+
+impl Remote {
+    pub(crate) fn new(link: Arc<Link>, about: About, runtime: Handle, tasks: Vec<Task>) -> Self {
+        Self { link, about, runtime, _tasks: tasks }
+    }
+
+    /// What the lease allows now.
+    pub fn standing(&self) -> Standing {
+        let now = (self.link.clock())();
+        self.link.lease.lock().as_mut().map_or(Standing::Expired, |lease| lease.standing(now))
+    }
+}
+
+/// Sends something over the control connection until it is answered or the session is lost.
+async fn ask(link: &Link, ask: Ask) {
+    loop {
+        let answered = tokio::select! {
+            answered = link.control(ask.clone()) => answered,
+            _ = link.lost() => return,
+        };
+        match answered {
+            Err(CallError::NotSent(_) | CallError::Unknown) => {}
+            Err(CallError::Refused(refusal)) if refusal.passes() => {}
+            Ok(_) | Err(_) => return,
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+impl FileService for Remote {
+    fn about(&self) -> About {
+        self.about
+    }
+
+    fn call(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+        self.runtime.block_on(call(&self.link, context, op, data))
+    }
+
+    fn answered(&self, request: RequestId) {
+        self.link.answered(request);
+    }
+
+    fn changes(&self) -> Box<dyn Changes> {
+        let changes = RemoteChanges::new(Arc::clone(&self.link), self.runtime.clone());
+        self.runtime.block_on(ask(&self.link, Ask::Follow(Nothing {})));
+        Box::new(changes)
+    }
+
+    /// No longer than the lease is fresh.
+    fn cacheable(&self) -> Option<Duration> {
+        let now = (self.link.clock())();
+        Some(self.link.lease.lock().as_ref().map_or(Duration::ZERO, |lease| lease.cacheable(now)))
+    }
+
+    fn close_changes(&self) {
+        self.link.stream.close(false);
+        let link = Arc::clone(&self.link);
+        self.runtime.spawn(async move { timeout(END, ask(&link, Ask::Unfollow(Nothing {}))).await });
+    }
+
+    fn end(&self) {
+        let ended = self.runtime.block_on(async { timeout(END, ask(&self.link, Ask::End(Nothing {}))).await });
+        if ended.is_err() {
+            tracing::warn!("the store was not told of the end of a session: it ends with its lease");
+        }
+    }
+}
+
+impl Drop for Remote {
+    /// A session that is not persistent ends with its service.
+    fn drop(&mut self) {
+        self.link.stream.close(false);
+        if self.about.id.is_some() {
+            return;
+        }
+        if Handle::try_current().is_err() {
+            return self.end();
+        }
+        // Inside of the runtime nothing may wait.
+        let link = Arc::clone(&self.link);
+        self.runtime.spawn(async move { timeout(END, ask(&link, Ask::End(Nothing {}))).await });
+    }
+}

@@ -1,0 +1,181 @@
+//! What surrounds a call on the wire, and the messages of a session: opening, renewal, changes and their acknowledgement.
+//!
+//! Fields can be added, as in every head; a number is never reused.
+
+use bytes::Bytes;
+use objstore_base::error::Result;
+use prost::{Message, Oneof};
+
+use crate::bounds::refused;
+
+/// The head of a call on the connections for calls and transfers.
+#[derive(Clone, PartialEq, Message)]
+pub struct Sent {
+    /// The process of the node.
+    #[prost(uint64, tag = "1")]
+    pub incarnation: u64,
+    /// The slot.
+    #[prost(uint32, tag = "2")]
+    pub slot: u32,
+    /// The number of the call in its slot; 0 for a call that changes nothing and takes no slot.
+    #[prost(uint64, tag = "3")]
+    pub sequence: u64,
+    /// Whether the node sent it before and got no answer.
+    #[prost(bool, tag = "4")]
+    pub again: bool,
+    /// The call: [`encode_call`](crate::encode_call).
+    #[prost(bytes = "bytes", tag = "5")]
+    pub call: Bytes,
+}
+
+/// The head of an answer to a call.
+#[derive(Clone, PartialEq, Message)]
+pub struct Answered {
+    /// The opening of the store that executed the call.
+    #[prost(uint64, tag = "1")]
+    pub boot: u64,
+    /// The reply: [`encode_reply`](crate::encode_reply). A reply that is too long for a head is the payload instead, and
+    /// this is empty.
+    #[prost(bytes = "bytes", tag = "2")]
+    pub reply: Bytes,
+}
+
+/// The head of a call on the control connection.
+#[derive(Clone, PartialEq, Message)]
+pub struct Control {
+    /// What the node asks for.
+    #[prost(oneof = "Ask", tags = "1, 2, 3, 4, 5")]
+    pub ask: Option<Ask>,
+}
+
+/// What a node asks for.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum Ask {
+    /// Open the session, or go on with it; answered with [`Opened`].
+    #[prost(message, tag = "1")]
+    Open(Open),
+    /// Renew the lease; answered with [`Renewed`].
+    #[prost(message, tag = "2")]
+    Renew(Renew),
+    /// Deliver the changes of others, on this connection from now on.
+    #[prost(message, tag = "3")]
+    Follow(Nothing),
+    /// End the changes.
+    #[prost(message, tag = "4")]
+    Unfollow(Nothing),
+    /// End the session: the mount is gone.
+    #[prost(message, tag = "5")]
+    End(Nothing),
+}
+
+/// No fields yet.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Nothing {}
+
+/// Opens a session, whose id and credential the connection has shown.
+#[derive(Clone, PartialEq, Message)]
+pub struct Open {
+    /// The process of the node.
+    #[prost(uint64, tag = "1")]
+    pub incarnation: u64,
+    /// Whether the session was open before: if the store does not have it, it is lost.
+    #[prost(bool, tag = "2")]
+    pub resumes: bool,
+    /// The bucket; empty if the ticket names it.
+    #[prost(string, tag = "3")]
+    pub bucket: String,
+    /// Whether the node will change nothing.
+    #[prost(bool, tag = "4")]
+    pub read_only: bool,
+}
+
+/// The session is open.
+#[derive(Clone, PartialEq, Message)]
+pub struct Opened {
+    /// The session: [`encode_about`](crate::encode_about).
+    #[prost(bytes = "bytes", tag = "1")]
+    pub about: Bytes,
+    /// The opening of the store.
+    #[prost(uint64, tag = "2")]
+    pub boot: u64,
+    /// The lease in milliseconds.
+    #[prost(uint32, tag = "3")]
+    pub lease_ms: u32,
+    /// How many slots the session has.
+    #[prost(uint32, tag = "4")]
+    pub slots: u32,
+    /// The number up to which the node has acknowledged changes: for a process that takes the session over.
+    #[prost(uint64, tag = "5")]
+    pub acknowledged: u64,
+}
+
+/// Renews the lease.
+#[derive(Clone, PartialEq, Message)]
+pub struct Renew {
+    /// The process of the node.
+    #[prost(uint64, tag = "1")]
+    pub incarnation: u64,
+    /// Requests of the kernel whose recorded outcomes may be removed.
+    #[prost(uint64, repeated, tag = "2")]
+    pub answered: Vec<u64>,
+}
+
+/// The answer to a renewal.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Renewed {
+    /// Whether the lease is renewed. It is not while changes wait for this session's acknowledgement for too long.
+    #[prost(bool, tag = "1")]
+    pub renewed: bool,
+}
+
+/// Changes of others, as a notice of the store.
+#[derive(Clone, PartialEq, Message)]
+pub struct Delivered {
+    /// The opening of the store, which counts from 1.
+    #[prost(uint64, tag = "1")]
+    pub boot: u64,
+    /// The number, without gaps.
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+    /// The changes: [`encode_changes`](crate::encode_changes).
+    #[prost(bytes = "bytes", tag = "3")]
+    pub changes: Bytes,
+    /// 1 for the end of the changes, 2 for an end because changes were lost.
+    #[prost(uint32, tag = "4")]
+    pub end: u32,
+}
+
+/// The changes ended.
+pub const ENDED: u32 = 1;
+/// The changes ended because some were lost.
+pub const LOST: u32 = 2;
+
+/// The node has applied all changes up to a number, as a notice of the node.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Acknowledged {
+    /// The opening of the store.
+    #[prost(uint64, tag = "1")]
+    pub boot: u64,
+    /// The number.
+    #[prost(uint64, tag = "2")]
+    pub number: u64,
+}
+
+/// The most names in one [`lookup_all`](objstore_files::Files::lookup_all): its reply is kept until its slot is used again.
+pub const LOOKUPS_PER_CALL: usize = 256;
+
+/// The most requests in one renewal.
+pub const ANSWERED_MAX: usize = 4096;
+
+/// Reads a message of a session. The frame that carried it bounds its length.
+///
+/// # Errors
+/// [`Error::Invalid`](objstore_base::error::Error::Invalid) if the bytes are none.
+pub fn read<M: Message + Default>(head: Bytes) -> Result<M> {
+    M::decode(head).map_err(|error| refused("message of a session", "", error.to_string()))
+}
+
+/// The bytes of a message of a session.
+pub fn write(message: &impl Message) -> Bytes {
+    message.encode_to_vec().into()
+}

@@ -1,0 +1,131 @@
+//! Calls: decoded, executed on a thread of their session, answered.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use node_codec::session::{Answered, LOOKUPS_PER_CALL, Sent, read, write};
+use node_codec::{decode_call, encode_reply, within_one_reply};
+use node_session::{CallId, Digest, Incarnation};
+use node_wire::header::HEAD_BYTES;
+use node_wire::refusal::{Reason, Refusal};
+use node_wire::service::{Answer, Call};
+use objstore_base::error::{Error, Result as Done};
+use objstore_files::{Class, ContentOp, Context, DATA_BYTES_MAX, NameOp, Op};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::session::Session;
+use crate::slots::Step;
+
+/// A reply up to here is part of the head; the rest of the head is small.
+const HEAD_REPLY_BYTES: usize = HEAD_BYTES as usize - 1024;
+
+/// Answers a call of a session.
+pub(crate) async fn answer(session: &Arc<Session>, call: Call) -> Result<Answer, Refusal> {
+    let sent: Sent = read(call.head).map_err(|error| Refusal::new(Reason::Protocol, error.to_string()))?;
+    let incarnation = Incarnation(sent.incarnation);
+    session.check(incarnation)?;
+    let (context, op) = match decode(&sent, &call.payload) {
+        Ok(decoded) => decoded,
+        Err(error) => return Ok(reply(session, encode_reply(&Err(error)), call.reply_bytes)),
+    };
+    let is_numbered = sent.sequence != 0;
+    if is_numbered == (op.class() == Class::Read) {
+        let why = format!("a call of {} has {} slot", op.name(), if is_numbered { "no" } else { "a" });
+        return Err(Refusal::new(Reason::Protocol, why));
+    }
+    if let Op::Content(ContentOp::Read { len, .. }) = op
+        && len > call.reply_bytes
+    {
+        return Err(Refusal::new(Reason::Protocol, "a read asks for more bytes than its answer may have"));
+    }
+    if let Op::Names(NameOp::LookupAll { entries, .. }) = &op
+        && entries.len() > LOOKUPS_PER_CALL
+    {
+        return Err(Refusal::new(Reason::Protocol, "a call looks up more names than its reply is kept for"));
+    }
+    if !is_numbered {
+        let stored = Arc::clone(&session.stored);
+        let done = session.share.run(move || encode_reply(&stored.files().call(&context, op, &[])));
+        return done.await.map(|done| reply(session, done, call.reply_bytes)).ok_or_else(panicked);
+    }
+    let number = CallId { slot: sent.slot, sequence: sent.sequence };
+    let digest = digest(&sent.call, &call.payload);
+    let head = match session.slots.begin(&*session.stored, incarnation, number, digest)? {
+        Step::Reply(head) => head,
+        Step::Wait(pending) => wait(pending).await?,
+        Step::Run(done) => {
+            let pending = done.subscribe();
+            execute(session, (number, digest), (context, op), call.payload, done);
+            wait(pending).await?
+        }
+    };
+    Ok(reply(session, (head.into(), Bytes::new()), call.reply_bytes))
+}
+
+async fn wait(mut pending: crate::slots::Pending) -> Result<Bytes, Refusal> {
+    let done = pending.wait_for(Option::is_some).await;
+    done.ok().and_then(|done| done.clone()).ok_or_else(panicked)
+}
+
+fn panicked() -> Refusal {
+    Refusal::new(Reason::Other, "the call ended without an outcome; this is a fault of the store, see its log")
+}
+
+/// Decodes a call with the bytes behind it.
+fn decode(sent: &Sent, data: &Bytes) -> Done<(Context, Op<'static>)> {
+    if data.len() > DATA_BYTES_MAX {
+        return Err(Error::invalid("bytes to write", data.len().to_string(), "they are more than a call carries"));
+    }
+    let (mut context, op) = decode_call(&sent.call)?;
+    if let Some(request) = &mut context.request {
+        request.resent |= sent.again;
+    }
+    Ok((context, within_one_reply(op)))
+}
+
+/// The digest of a call's content. It guards against a faulty node, which could only harm its own session.
+fn digest(call: &[u8], data: &[u8]) -> Digest {
+    let mut hash = Xxh3::new();
+    hash.update(&(call.len() as u64).to_le_bytes());
+    hash.update(call);
+    hash.update(data);
+    Digest(hash.digest128().to_le_bytes())
+}
+
+/// Executes a numbered call in a task of its own, so that it is finished without its connection too.
+fn execute(
+    session: &Arc<Session>,
+    (number, digest): (CallId, Digest),
+    (context, op): (Context, Op<'static>),
+    data: Bytes,
+    done: tokio::sync::watch::Sender<Option<Bytes>>,
+) {
+    let session = Arc::clone(session);
+    tokio::spawn(async move {
+        let stored = Arc::clone(&session.stored);
+        let change = move || {
+            let changed = stored.change((number, digest), &context, op, &data);
+            encode_reply(&changed.map(|done| done.answer)).0
+        };
+        let head = session.share.run(change).await.map(Bytes::from);
+        session.slots.finish(number, head.as_ref());
+        if head.is_some() {
+            done.send_replace(head);
+        }
+    });
+}
+
+/// The answer with this reply, within its bounds.
+fn reply(session: &Session, (head, data): (Vec<u8>, Bytes), reply_bytes: u32) -> Answer {
+    let fits = |len: usize| len <= reply_bytes as usize;
+    let boot = session.boot.0;
+    if head.len() <= HEAD_REPLY_BYTES && fits(data.len()) {
+        return Answer { head: write(&Answered { boot, reply: head.into() }), payload: data };
+    }
+    if data.is_empty() && fits(head.len()) {
+        return Answer { head: write(&Answered { boot, reply: Bytes::new() }), payload: head.into() };
+    }
+    let why = format!("it has {} bytes, and the call accepts {reply_bytes}", head.len() + data.len());
+    let (head, _) = encode_reply(&Err(Error::Indeterminate { why }));
+    Answer { head: write(&Answered { boot, reply: head.into() }), payload: Bytes::new() }
+}

@@ -1,0 +1,172 @@
+//! An open session: its files, its slots, its lease and its changes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bytes::Bytes;
+use node_codec::session::{Open, Opened, Renew, Renewed};
+use node_session::lease::Granted;
+use node_session::{Boot, Incarnation, Moment, SessionId, Terms};
+use node_wire::credential::Claim;
+use node_wire::refusal::{Reason, Refusal};
+use objstore_files::RequestId;
+use parking_lot::Mutex;
+
+use crate::Clock;
+use crate::changes::Deliveries;
+use crate::refusals::{fenced, superseded};
+use crate::slots::{SLOTS, Slots};
+use crate::store::{Opening, StoredSession};
+use crate::workers::Share;
+
+/// An open session.
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    /// The id as connections show it.
+    pub(crate) name: Bytes,
+    pub(crate) boot: Boot,
+    pub(crate) stored: Arc<dyn StoredSession>,
+    /// For its calls.
+    pub(crate) share: Share,
+    /// For what it asks for besides.
+    pub(crate) control: Share,
+    pub(crate) slots: Slots,
+    pub(crate) deliveries: Arc<Deliveries>,
+    terms: Terms,
+    node: String,
+    claim: Claim,
+    lease: Mutex<Granted>,
+    incarnation: AtomicU64,
+    is_over: AtomicBool,
+}
+
+impl Session {
+    pub(crate) fn new(
+        opening: &Opening,
+        opened: crate::store::Opened,
+        (name, boot): (Bytes, Boot),
+        (share, control): (Share, Share),
+        now: Moment,
+    ) -> Self {
+        let crate::store::Opened { session: stored, terms } = opened;
+        Self {
+            id: opening.session,
+            name,
+            boot,
+            stored,
+            share,
+            control,
+            slots: Slots::new(opening.session, opening.incarnation),
+            deliveries: Arc::new(Deliveries::new(boot, terms.changes)),
+            terms,
+            node: opening.node.clone(),
+            claim: opening.claim.clone(),
+            lease: Mutex::new(Granted::new(terms, now)),
+            incarnation: AtomicU64::new(opening.incarnation.0),
+            is_over: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether a connection with this credential belongs to the session: its id alone opens nothing.
+    ///
+    /// # Errors
+    /// The refusal that the node receives.
+    pub(crate) fn belongs(&self, node: &str, claim: &Claim) -> Result<(), Refusal> {
+        if self.node == node && self.claim == *claim {
+            return Ok(());
+        }
+        Err(Refusal::new(Reason::Credential, "the session was opened by another node or with another credential"))
+    }
+
+    /// Whether calls of a process of the node are still served.
+    ///
+    /// # Errors
+    /// The refusal that the node receives.
+    pub(crate) fn check(&self, incarnation: Incarnation) -> Result<(), Refusal> {
+        if self.is_closed() {
+            return Err(fenced());
+        }
+        if self.incarnation.load(Ordering::Acquire) != incarnation.0 {
+            return Err(superseded());
+        }
+        Ok(())
+    }
+
+    /// A node opens the session, or comes back to it.
+    ///
+    /// # Errors
+    /// The refusal that the node receives.
+    pub(crate) fn resume(&self, open: &Open, now: Moment) -> Result<Opened, Refusal> {
+        if self.is_closed() {
+            return Err(fenced());
+        }
+        if open.incarnation < self.incarnation.load(Ordering::Acquire) {
+            return Err(superseded());
+        }
+        self.slots.supersede(Incarnation(open.incarnation))?;
+        self.incarnation.fetch_max(open.incarnation, Ordering::AcqRel);
+        self.lease.lock().renew(now);
+        Ok(Opened {
+            about: node_codec::encode_about(&self.stored.files().about()).into(),
+            boot: self.boot.0,
+            lease_ms: u32::try_from(self.terms.lease.as_millis()).unwrap_or(u32::MAX),
+            slots: SLOTS,
+            acknowledged: self.deliveries.acknowledged(),
+        })
+    }
+
+    /// A renewal was received.
+    ///
+    /// # Errors
+    /// The refusal that the node receives.
+    pub(crate) fn renew(&self, renew: &Renew, now: Moment) -> Result<Renewed, Refusal> {
+        self.check(Incarnation(renew.incarnation))?;
+        let renewed = self.deliveries.owed(now) < self.terms.acknowledgement();
+        if renewed {
+            self.lease.lock().renew(now);
+        }
+        Ok(Renewed { renewed })
+    }
+
+    /// Requests whose recorded outcomes are no longer needed.
+    pub(crate) fn answered(&self, requests: &[u64]) {
+        for unique in requests {
+            self.stored.files().answered(RequestId { unique: *unique, resent: false });
+        }
+    }
+
+    /// Begins to take the changes of the store, once: those from when this returns are delivered.
+    pub(crate) fn follow(&self, clock: &Clock) {
+        if !self.deliveries.begin() {
+            return;
+        }
+        let (deliveries, clock) = (Arc::clone(&self.deliveries), Arc::clone(clock));
+        let changes = self.stored.files().changes();
+        let thread = std::thread::Builder::new().name("node-changes".into());
+        if let Err(error) = thread.spawn(move || deliveries.take(changes, &clock)) {
+            tracing::error!(%error, "there is no thread for the changes of a session: its node drops its caches");
+            self.deliveries.lose();
+        }
+    }
+
+    /// Whether the node serves nothing any more.
+    pub(crate) fn is_overdue(&self, now: Moment) -> bool {
+        self.lease.lock().is_over(now)
+    }
+
+    /// Executes no call of the session from now on.
+    pub(crate) fn close(&self) {
+        self.is_over.store(true, Ordering::Release);
+    }
+
+    /// Whether the session is ended or being ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Ends the changes, after the store has ended the session or is about to leave it.
+    pub(crate) fn stop(&self) {
+        self.deliveries.stop();
+        self.stored.files().close_changes();
+    }
+}

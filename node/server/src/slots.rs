@@ -1,0 +1,108 @@
+//! The slots of a session: which call runs, which waits for the one that runs, and which is answered again.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use node_session::slot::{Begin, Finished, Outcome, Outcomes, Table};
+use node_session::{CallId, Digest, Incarnation, SessionId};
+use node_wire::refusal::{Reason, Refusal};
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::refusals::superseded;
+use crate::store::StoredSession;
+
+/// How many slots a session has: as many calls of it change something at once.
+pub(crate) const SLOTS: u32 = 64;
+
+/// The reply of a call, once it has one.
+pub(crate) type Pending = watch::Receiver<Option<Bytes>>;
+
+/// The slots of one session.
+pub(crate) struct Slots(Mutex<State>);
+
+struct State {
+    table: Table,
+    running: HashMap<CallId, Pending>,
+}
+
+/// What is done with a call.
+pub(crate) enum Step {
+    /// It is executed, and its reply sent here.
+    Run(watch::Sender<Option<Bytes>>),
+    /// Its reply follows here.
+    Wait(Pending),
+    /// This is its reply.
+    Reply(Bytes),
+}
+
+/// The outcomes that the store recorded for the session.
+struct Recorded<'a>(&'a dyn StoredSession);
+
+impl Outcomes for Recorded<'_> {
+    fn last(&self, _session: SessionId, slot: u32) -> Option<Outcome> {
+        self.0.last(slot)
+    }
+}
+
+impl Slots {
+    pub(crate) fn new(session: SessionId, incarnation: Incarnation) -> Self {
+        let table = Table::new(session, SLOTS, incarnation);
+        Self(Mutex::new(State { table, running: HashMap::new() }))
+    }
+
+    /// A process of the node opens the session.
+    ///
+    /// # Errors
+    /// Calls of an earlier process are still running; those that come from now on are refused.
+    pub(crate) fn supersede(&self, incarnation: Incarnation) -> Result<(), Refusal> {
+        if self.0.lock().table.supersede(incarnation) {
+            return Ok(());
+        }
+        Err(Refusal::new(Reason::Busy, "calls of an earlier process of the node are still running; try again"))
+    }
+
+    /// Decides about a call.
+    ///
+    /// # Errors
+    /// The refusal that the node receives.
+    pub(crate) fn begin(
+        &self,
+        stored: &dyn StoredSession,
+        incarnation: Incarnation,
+        call: CallId,
+        digest: Digest,
+    ) -> Result<Step, Refusal> {
+        let state = &mut *self.0.lock();
+        match state.table.begin(&Recorded(stored), incarnation, call, digest) {
+            Begin::Run => {
+                let (sender, pending) = watch::channel(None);
+                state.running.insert(call, pending);
+                Ok(Step::Run(sender))
+            }
+            Begin::InProgress => match state.running.get(&call) {
+                Some(pending) => Ok(Step::Wait(pending.clone())),
+                None => Err(Refusal::new(Reason::Busy, "the call is just ending; send it again")),
+            },
+            Begin::Replay(reply) => Ok(Step::Reply(reply.into())),
+            Begin::Superseded => Err(superseded()),
+            wrong @ (Begin::Stale | Begin::FalseRetry | Begin::Misused) => {
+                let why = format!(
+                    "slot {} with number {} is not used as slots are: {wrong:?}; this is a fault of the node",
+                    call.slot, call.sequence
+                );
+                Err(Refusal::new(Reason::Protocol, why))
+            }
+        }
+    }
+
+    /// A call ended with this reply, or panicked. The reply is kept until the slot is used again.
+    pub(crate) fn finish(&self, call: CallId, reply: Option<&Bytes>) {
+        let state = &mut *self.0.lock();
+        state.running.remove(&call);
+        match reply {
+            Some(reply) => state.table.finish(call, Finished::Unchanged(reply.to_vec())),
+            None => state.table.abandon(call),
+        }
+    }
+}

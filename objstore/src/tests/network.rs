@@ -1,0 +1,202 @@
+//! The store as a service of files on another machine: the suite of the trait over loopback, and connections that are cut,
+//! a listener that restarts, a node that is cut off.
+
+use std::time::{Duration, Instant};
+
+use node_testing::{Loopback, Weather};
+use objstore_files::{Change, FileService, FileSession, Make, NAMES_MAX, Ownership, ROOT_INO, XattrMode};
+use objstore_files_testing::conformance::{Subject, tests};
+
+use super::test_store::{TestStore, name};
+use crate::error::{Error, Posix};
+use crate::name::BucketName;
+use crate::volume::VolumeOptions;
+
+const OWNER: Ownership = Ownership { uid: 0, gid: 0, mode: 0o644, umask: 0 };
+
+/// A bucket of a store of its own, and a listener for nodes.
+struct Remote {
+    loopback: Loopback,
+    test: TestStore,
+    bucket: BucketName,
+}
+
+impl Remote {
+    fn new(loopback: Loopback) -> Self {
+        let test = TestStore::in_memory();
+        Self { loopback, bucket: test.bucket("bucket"), test }
+    }
+
+    fn session(&self, options: VolumeOptions) -> FileSession {
+        FileSession::new(self.loopback.serve(self.test.store.open_volume(&self.bucket, options).unwrap()))
+    }
+
+    /// A persistent session in some weather, which the store takes over after a restart of the listener.
+    fn lasting(&self, weather: &Weather) -> FileSession {
+        let (store, session) = (self.test.store.clone(), self.test.store.new_session());
+        let files = move |opening: &node_testing::Opening| {
+            let options =
+                VolumeOptions { session: Some(session), inherited: opening.resumes, ..VolumeOptions::default() };
+            // A call that the listener before has not finished may still hold the session.
+            let opened = (0..60).find_map(|_| {
+                std::thread::sleep(Duration::from_millis(if opening.resumes { 5 } else { 0 }));
+                store.open_volume(&name("bucket"), options.clone()).ok()
+            });
+            opened.map(|volume| Box::new(volume) as Box<dyn FileService>)
+        };
+        FileSession::new(self.loopback.connect(files, weather))
+    }
+}
+
+impl Subject for Remote {
+    fn open(&self) -> FileSession {
+        self.session(VolumeOptions::default())
+    }
+
+    fn open_read_only(&self) -> FileSession {
+        self.session(VolumeOptions { read_only: true, ..VolumeOptions::default() })
+    }
+
+    fn open_persistent(&self) -> FileSession {
+        self.session(VolumeOptions { session: Some(self.test.store.new_session()), ..VolumeOptions::default() })
+    }
+
+    fn put(&self, key: &str, content: &[u8]) {
+        self.test.put(&self.bucket, key, content).unwrap();
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a failed test is named")]
+fn what_the_seam_promises_is_kept_over_the_network() {
+    for (name, test) in tests() {
+        println!("{name}");
+        let remote = Remote::new(Loopback::default());
+        test(&remote);
+        remote.test.collect();
+        remote.test.audit();
+    }
+}
+
+/// Changes of which none may be done twice or not at all.
+fn changes(session: &FileSession, prefix: &str) {
+    let files = session.own();
+    let name = |name: &str| format!("{prefix}-{name}");
+    let made = files.create(ROOT_INO, name("a"), OWNER).expect("created once");
+    for (round, part) in (1..).zip(["one ", "two ", "three "]) {
+        assert!(files.append(made.ino, part.as_bytes()).expect("appended once") > round);
+    }
+    files.write(made.ino, 1u64, false, b"N").expect("written");
+    files.link(made.ino, ROOT_INO, name("b")).expect("linked once");
+    files.set_xattr(made.ino, "user.x", &b"1"[..], XattrMode::Create).expect("set once");
+    files.unlink(ROOT_INO, name("a")).expect("unlinked once");
+    files.make(ROOT_INO, name("d"), Make::Directory, OWNER).expect("made once");
+    files.remove_dir(ROOT_INO, name("d")).expect("removed once");
+    files.close_writer(made.ino, false).expect("closed");
+    let content = files.read(made.ino, 0u64, 100u32).expect("read");
+    assert_eq!((&content[..], files.attr(made.ino).expect("attributes").nlink), (&b"oNe two three "[..], 1));
+    let names = files.read_dir(ROOT_INO, None::<String>, NAMES_MAX).expect("names").entries;
+    let names: Vec<_> = names.into_iter().map(|entry| entry.name).filter(|name| name.starts_with(prefix)).collect();
+    assert_eq!(names, [name("b")]);
+}
+
+#[test]
+fn a_change_is_done_once_wherever_its_connection_is_cut() {
+    let remote = Remote::new(Loopback::default());
+    let mut cut = 0;
+    for step in 0.. {
+        let weather = Weather::default();
+        let session = remote.lasting(&weather);
+        weather.cut_after(step);
+        changes(&session, &format!("{step:04}"));
+        let is_cut = weather.is_cut();
+        session.end();
+        if !is_cut {
+            break;
+        }
+        cut += 1;
+    }
+    assert!(cut > 20, "{cut}");
+    remote.test.collect();
+    remote.test.audit();
+}
+
+#[test]
+fn sessions_go_on_over_restarts_of_the_listener() {
+    let remote = Remote::new(Loopback::default());
+    let session = remote.lasting(&Weather::default());
+    let mut followed = session.changes();
+    let opened = session.own().create(ROOT_INO, "open", OWNER).expect("created");
+    std::thread::scope(|threads| {
+        let working = threads.spawn(|| {
+            for round in 0..60 {
+                changes(&session, &format!("{round:04}"));
+            }
+        });
+        for _ in 0..4 {
+            remote.loopback.restart(Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        working.join().expect("no call failed");
+    });
+    session.own().close_writer(opened.ino, false).expect("a writer of an earlier opening of the store");
+    let seen = Change::Entry { parent: ROOT_INO, name: "seen".into() };
+    std::thread::scope(|threads| {
+        let put = threads.spawn(|| remote.put("seen", b"x"));
+        while !followed.next().expect("the changes go on").contains(&seen) {
+            followed.acknowledge();
+        }
+        followed.acknowledge();
+        put.join().expect("it is acknowledged");
+    });
+    session.end();
+}
+
+#[test]
+fn a_later_process_of_a_node_goes_on_with_its_session() {
+    let remote = Remote::new(Loopback::default());
+    let session = remote.lasting(&Weather::default());
+    let files = session.own();
+    let open = files.create(ROOT_INO, "a", OWNER).expect("created");
+    files.append(open.ino, b"content").expect("appended");
+    files.unlink(ROOT_INO, "a").expect("unlinked");
+    let about = *session.about();
+    let later = FileSession::new(remote.loopback.succeed());
+    assert_eq!((later.about().number, later.about().id), (about.number, about.id));
+    // What the earlier process sends now is refused, and its session is lost there.
+    assert!(matches!(session.own().attr(open.ino), Err(Error::Posix(Posix::Stale))));
+    assert_eq!(later.own().read(open.ino, 0u64, 9u32).expect("it is still referenced"), &b"content"[..]);
+    changes(&later, "later");
+    later.own().close_writer(open.ino, false).expect("a writer of the earlier process");
+    later.end();
+}
+
+#[test]
+fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
+    let terms = node_testing::Terms { lease: Duration::from_millis(1500), ..Default::default() };
+    let remote = Remote::new(Loopback::new(terms));
+    let weather = Weather::default();
+    let session = remote.lasting(&weather);
+    let mut followed = session.changes();
+    let made = session.own().create(ROOT_INO, "a", OWNER).expect("created");
+    let limit = session.cacheable().expect("a limit");
+    assert!(limit > Duration::ZERO && limit <= terms.lease / 2, "{limit:?}");
+    weather.fall_silent();
+    let start = Instant::now();
+    let refused = session.own().attr(made.ino);
+    assert!(matches!(refused, Err(Error::Posix(Posix::Stale))), "{refused:?}");
+    let waited = start.elapsed();
+    assert!((Duration::from_millis(500)..Duration::from_secs(5)).contains(&waited), "{waited:?}");
+    assert_eq!(session.cacheable(), Some(Duration::ZERO));
+    assert!(matches!(session.own().sync(made.ino, false), Err(Error::Io { .. })), "what is dirty is an error");
+    assert!(followed.next().is_none() && followed.is_lost(), "the mount drops its caches");
+    // The store ends the session a little later, and nobody waits for it any more.
+    while remote.loopback.stats().expired == 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "the store ends the session");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let other = remote.open();
+    other.own().unlink(ROOT_INO, "a").expect("unlinked");
+    remote.put("b", b"x");
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
