@@ -276,7 +276,10 @@ impl Mount {
         if ended == Ended::Done {
             self.kernel_mount.is_gone();
         }
-        let synced = self.files.own().sync_volume();
+        let synced = match ended {
+            Ended::Done => self.session.take_synced().unwrap_or(Ok(())),
+            Ended::Busy => self.files.own().sync_volume(),
+        };
         synced.map_err(|source| Error::Unsynced { path: self.path().to_owned(), source })?;
         Ok(ended)
     }
