@@ -73,11 +73,18 @@ impl Store {
                 let why = "a mount on another machine needs a ticket of its publication, or an access key".into();
                 return Err(Error::Denied { why });
             }
-            return Ok(Published { bucket: open.bucket.clone(), read_only: false, epoch: 0 });
+            return Ok(Published { bucket: open.bucket.clone(), read_only: false, epoch: 0, ticket_suffices: false });
         };
         let authority = published(&*self.core.meta.snapshot(), &open.node, ticket)?;
         if authority.bucket != open.bucket {
             let why = format!("the ticket of node \"{}\" is not of bucket \"{}\"", open.node, open.bucket);
+            return Err(Error::Denied { why });
+        }
+        if !authority.ticket_suffices && open.account.is_none() {
+            let bucket = &open.bucket;
+            let why = format!(
+                "bucket \"{bucket}\" was not made as a volume: a mount needs an access key of the bucket as well"
+            );
             return Err(Error::Denied { why });
         }
         Ok(authority)
