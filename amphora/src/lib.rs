@@ -5,11 +5,13 @@
 //! - `audit` writes a line for each requested change; `metrics` has the values of `/metrics`.
 //! - `holder` runs the fd holder, and finds or starts one for a server.
 //! - `process` is the interface to other processes: the environment, systemd, and upgrades.
+//! - `volumes` is the listener for mounts on other machines.
 //! - `mounts` connects CSI, the admin service and FUSE, which do not know each other.
 
 mod admin;
 mod audit;
 mod backups;
+mod boot_clock;
 pub mod cli;
 pub mod config;
 pub mod credentials;
@@ -23,3 +25,4 @@ mod mounts;
 pub mod process;
 mod serve;
 mod stderr;
+mod volumes;

@@ -67,6 +67,21 @@ pub struct Flags {
     /// Domain of websites, as in BUCKET.NAME; comma-separated or repeated for several. Needs --website-listen
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub website_domain: Vec<s3::Domain>,
+    /// Address of the volume listener, which serves mounts on other machines (`amphora mount --server`, `amphora node`)
+    /// [default: none]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    pub volume_listen: Option<SocketAddr>,
+    /// Certificate chain (PEM) of --volume-listen; reloaded when the file changes. Needs --volume-key [default: issued by
+    /// the authority volume-ca.pem in the data folder, which nodes trust with --ca]
+    #[arg(long, value_name = "FILE")]
+    pub volume_cert: Option<PathBuf>,
+    /// Private key (PEM, not encrypted) of --volume-cert
+    #[arg(long, value_name = "FILE")]
+    pub volume_key: Option<PathBuf>,
+    /// How long a mount on another machine may be out of contact before it is fenced; S3 requests and other mounts wait
+    /// for it that long
+    #[arg(long, value_name = "TIME", default_value = "20s", value_parser = lease)]
+    pub volume_lease: Period,
     /// Domain for virtual-hosted addressing, as in BUCKET.NAME; comma-separated or repeated for several
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub s3_domain: Vec<s3::Domain>,
@@ -166,6 +181,12 @@ fn count(text: &str) -> Result<usize, String> {
         Ok(count @ 1..=1_000_000) => Ok(count),
         _ => Err("use a whole number from 1 to 1000000".into()),
     }
+}
+
+fn lease(text: &str) -> Result<Period, String> {
+    let period: Period = text.parse()?;
+    let seconds = period.0.as_secs();
+    if (2..=600).contains(&seconds) { Ok(period) } else { Err("use 2s to 10m".into()) }
 }
 
 fn memory(text: &str) -> Result<Size, String> {

@@ -36,6 +36,8 @@ pub struct Settings {
     pub http_listen: SocketAddr,
     /// The TLS certificate of S3; `None`: plain HTTP.
     pub tls: Option<TlsFiles>,
+    /// The volume listener; `None`: only this machine mounts.
+    pub volumes: Option<VolumeListener>,
     /// The domains for virtual-hosted addressing.
     pub s3_domains: s3::Domains,
     /// The address of the website endpoint; `None`: websites are not served.
@@ -90,6 +92,17 @@ pub struct Settings {
     pub cosi_answer_delay: Duration,
     /// The root key to set at the first start.
     pub root_key: Option<Credentials>,
+}
+
+/// The settings of the volume listener.
+#[derive(Clone, Debug)]
+pub struct VolumeListener {
+    /// The address.
+    pub listen: SocketAddr,
+    /// The certificate; `None`: one that the store's own authority issues.
+    pub tls: Option<TlsFiles>,
+    /// The lease of sessions.
+    pub lease: Duration,
 }
 
 /// The files of a TLS certificate.
@@ -153,7 +166,8 @@ impl Settings {
             master_key: master_key.transpose()?,
             s3_listen: flags.s3_listen,
             http_listen: flags.http_listen,
-            tls: tls(flags.tls_cert, flags.tls_key)?,
+            tls: tls(("--tls-cert", flags.tls_cert), ("--tls-key", flags.tls_key))?,
+            volumes: volumes(flags.volume_listen, flags.volume_cert, flags.volume_key, flags.volume_lease.0)?,
             s3_domains: flags.s3_domain.into_iter().collect(),
             website_listen: flags.website_listen,
             website_domains: flags.website_domain.into_iter().collect(),
@@ -217,12 +231,32 @@ fn or_default(socket: Option<SocketPath>, data_dir: &Path, name: &str) -> Result
     socket.map_or_else(|| default_socket(data_dir, name), Ok)
 }
 
-fn tls(certificate: Option<PathBuf>, key: Option<PathBuf>) -> Result<Option<TlsFiles>, Failure> {
+type FileFlag = (&'static str, Option<PathBuf>);
+
+fn tls((flag, certificate): FileFlag, (key_flag, key): FileFlag) -> Result<Option<TlsFiles>, Failure> {
+    let half =
+        |set: &str, unset: &str| Err(Failure::usage(format!("{set} is set and {unset} is not: set both or neither")));
     match (certificate, key) {
         (None, None) => Ok(None),
         (Some(certificate), Some(key)) => Ok(Some(TlsFiles { certificate, key })),
-        (Some(_), None) => Err(Failure::usage("--tls-cert is set and --tls-key is not: set both or neither")),
-        (None, Some(_)) => Err(Failure::usage("--tls-key is set and --tls-cert is not: set both or neither")),
+        (Some(_), None) => half(flag, key_flag),
+        (None, Some(_)) => half(key_flag, flag),
+    }
+}
+
+fn volumes(
+    listen: Option<SocketAddr>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    lease: Duration,
+) -> Result<Option<VolumeListener>, Failure> {
+    let tls = tls(("--volume-cert", certificate), ("--volume-key", key))?;
+    match listen {
+        Some(listen) => Ok(Some(VolumeListener { listen, tls, lease })),
+        None if tls.is_some() => Err(Failure::usage(
+            "--volume-cert is set and --volume-listen is not: name the address of the volume listener",
+        )),
+        None => Ok(None),
     }
 }
 

@@ -10,6 +10,7 @@ mod mounts;
 mod process;
 mod store;
 mod text;
+mod volumes;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use prometheus_client::registry::Registry;
 use crate::audit::Audit;
 use crate::backups::Backups;
 use crate::mounts::Table;
+use crate::volumes::Volumes;
 pub use buckets::Buckets;
 pub use text::{Format, encode};
 
@@ -42,6 +44,8 @@ pub struct Sources<'a> {
     pub scrub: &'a Arc<objstore::scrub::Worker>,
     /// The times of the last backups.
     pub backups: &'a Arc<Backups>,
+    /// The volume listener, if there is one.
+    pub volumes: Option<&'a Volumes>,
 }
 
 /// The metrics of a server.
@@ -68,6 +72,7 @@ impl Metrics {
         ours.register_collector(Box::new(mounts::HolderCollector(sources.mounts.clone())));
         ours.register_collector(Box::new(store::LifecycleStats(sources.lifecycle.clone())));
         ours.register_collector(Box::new(store::ScrubStats(sources.store.clone(), sources.scrub.clone())));
+        ours.register_collector(Box::new(volumes::VolumeStats(sources.volumes.cloned())));
         let s3 = s3::Metrics::new(ours);
         let buckets = Buckets::new(sources.store, &s3, sources.backups);
         ours.register_collector(Box::new(buckets.clone()));

@@ -44,6 +44,18 @@ impl Access {
         Self::of_account(store, &identity.account, &key_id, bucket)
     }
 
+    /// The access of a key whose secret the other side has proved to know. Blocking.
+    ///
+    /// # Errors
+    /// As [`Access::of`].
+    pub fn proven(store: &Store, key_id: &str, bucket: &BucketName) -> Result<Self> {
+        let identity = store.identify(key_id)?;
+        let identity = identity.ok_or_else(|| Error::Denied {
+            why: format!("the key {key_id} is unknown or revoked: check the credentials"),
+        })?;
+        Self::of_account(store, &identity.account, &key_id, bucket)
+    }
+
     fn of_account(store: &Store, account: &Account, key: &impl std::fmt::Display, bucket: &BucketName) -> Result<Self> {
         let denied = |why: String| Error::Denied { why };
         match store.mount_access(account, bucket)? {

@@ -27,6 +27,7 @@ pub(super) struct Ports {
     pub(super) http: TcpListener,
     pub(super) http_address: SocketAddr,
     pub(super) website: Option<(TcpListener, SocketAddr)>,
+    pub(super) volume: Option<(TcpListener, SocketAddr)>,
 }
 
 impl Ports {
@@ -38,7 +39,11 @@ impl Ports {
             Some(address) => Some(open("website", address, passed).await?),
             None => None,
         };
-        Ok(Self { tls, s3, s3_address, http, http_address, website })
+        let volume = match &settings.volumes {
+            Some(volumes) => Some(open("volume", volumes.listen, passed).await?),
+            None => None,
+        };
+        Ok(Self { tls, s3, s3_address, http, http_address, website, volume })
     }
 
     /// The URL of S3 at its bound address.

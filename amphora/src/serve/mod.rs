@@ -175,7 +175,7 @@ impl Server {
     async fn start(
         settings: &Settings,
         csi_config: csi::Config,
-        ports: Ports,
+        mut ports: Ports,
         store: &Store,
         mounts: &Arc<Table>,
         upgrade: Upgrade,
@@ -195,7 +195,15 @@ impl Server {
         let lifecycle = wiring::lifecycle(settings, store)?;
         let scrub = wiring::scrub(settings, store)?;
         let backups = Arc::new(Backups::open(&settings.data_dir));
-        let sources = Sources { store, mounts, lifecycle: &lifecycle, scrub: &scrub, backups: &backups };
+        let (volumes, volume_url) = wiring::volumes(settings, store, ports.volume.take(), &mut listeners).await?;
+        let sources = Sources {
+            store,
+            mounts,
+            lifecycle: &lifecycle,
+            scrub: &scrub,
+            backups: &backups,
+            volumes: volumes.as_ref(),
+        };
         let Metrics { registry, s3: s3_metrics, audit, buckets } = Metrics::new(&sources);
         // In the background: requests count per bucket once the buckets are known.
         tokio::task::spawn_blocking(move || buckets.refresh());
@@ -236,7 +244,8 @@ impl Server {
             crate::hints::first_start(&s3_url, &root.credentials, &settings.region);
         }
         let website = website_url.map_or_else(String::new, |url| format!(" website={url}"));
-        let ready = format!("ready s3={s3_url} http={http_url}{website} {sockets} credentials={credentials}");
+        let ready =
+            format!("ready s3={s3_url} http={http_url}{website}{volume_url} {sockets} credentials={credentials}");
         Ok(Self { listeners, sockets, lifecycle, scrub, upgrade, passed, ready })
     }
 

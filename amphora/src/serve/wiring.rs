@@ -1,15 +1,19 @@
 //! The configuration of each endpoint and worker, derived from the settings.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use objstore::Store;
 use objstore::lifecycle::{Day, Worker};
+use tokio::net::TcpListener;
 
+use super::listeners::OpenListeners;
 use super::{End, blocking};
-use crate::config::{Settings, Sockets};
+use crate::config::{Settings, Sockets, VolumeListener};
 use crate::failure::{Failure, with_causes};
 use crate::holder::Missing;
 use crate::mounts::{Ending, Holding, Inheritance, Table};
+use crate::volumes::{Certificate, Volumes};
 
 /// Checks whether a server could start with the settings, as far as that is possible without changing anything.
 pub(super) async fn check(settings: &Settings) -> Result<(), Failure> {
@@ -91,6 +95,25 @@ fn limits(settings: &Settings) -> s3::Limits {
         answer_stall: settings.s3_download_stall,
         ..s3::Limits::default()
     }
+}
+
+/// Opens the volume listener, if there is one; and its part of the ready line.
+pub(super) async fn volumes(
+    settings: &Settings,
+    store: &Store,
+    port: Option<(TcpListener, SocketAddr)>,
+    listeners: &mut OpenListeners,
+) -> Result<(Option<Volumes>, String), Failure> {
+    let Some((VolumeListener { tls, lease, .. }, (listener, address))) = settings.volumes.clone().zip(port) else {
+        return Ok(Default::default());
+    };
+    let data_dir = settings.data_dir.clone();
+    let opened = blocking("the certificate of the volume listener", move || Certificate::open(tls, &data_dir, address));
+    let certificate = opened.await??;
+    let volumes = Volumes::new(store, lease)?;
+    listeners.open("volume", volumes.clone().serve(listener, certificate.acceptor(), listeners.stopped()));
+    tokio::spawn(certificate.keep_current());
+    Ok((Some(volumes), format!(" volume={address}")))
 }
 
 /// The lifecycle worker.

@@ -99,9 +99,10 @@ async fn resume(link: Arc<Link>) {
 async fn open(link: &Link) -> Result<(), CallError> {
     let Incarnation(incarnation) = link.options.incarnation;
     let resumes = link.options.resumes || link.about.get().is_some();
-    let (bucket, read_only) = (link.options.bucket.clone(), link.options.read_only);
+    let (bucket, prefix) = (link.options.bucket.clone(), link.options.prefix.clone());
+    let read_only = link.options.read_only;
     let sent = (link.clock())();
-    let answer = link.control(Ask::Open(Open { incarnation, resumes, bucket, read_only })).await?;
+    let answer = link.control(Ask::Open(Open { incarnation, resumes, bucket, read_only, prefix })).await?;
     let unreadable = |_| CallError::Refused(Refusal::new(Reason::Protocol, "the store's answer cannot be read"));
     let opened: Opened = read(answer.head).map_err(unreadable)?;
     let about = node_codec::decode_about(&opened.about).map_err(unreadable)?;

@@ -18,6 +18,8 @@ pub struct Options {
     pub resumes: bool,
     /// The bucket; empty if a ticket names it.
     pub bucket: String,
+    /// The directory of the bucket that becomes the root; empty for the whole bucket.
+    pub prefix: String,
     /// Whether nothing will be changed.
     pub read_only: bool,
     /// How long the store may take to answer the opening.

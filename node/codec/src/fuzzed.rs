@@ -83,7 +83,8 @@ mod tests {
     #[test]
     fn messages_of_a_session_are_read_as_they_were_written() {
         use crate::session::{Ask, Open};
-        let open = Open { incarnation: 3, resumes: true, bucket: "b".to_owned(), read_only: true };
+        let (bucket, prefix) = ("b".to_owned(), "p/q".to_owned());
+        let open = Open { incarnation: 3, resumes: true, bucket, read_only: true, prefix };
         let control = write(&Control { ask: Some(Ask::Open(open)) });
         for at in 0..control.len() {
             for byte in 0..=u8::MAX {

@@ -87,6 +87,9 @@ pub struct Open {
     /// Whether the node will change nothing.
     #[prost(bool, tag = "4")]
     pub read_only: bool,
+    /// The directory of the bucket that becomes the root; empty for the whole bucket.
+    #[prost(string, tag = "5")]
+    pub prefix: String,
 }
 
 /// The session is open.

@@ -108,6 +108,8 @@ fn execute(
             encode_reply(&changed.map(|done| done.answer)).0
         };
         let head = session.share.run(change).await.map(Bytes::from);
+        // No thread is held meanwhile.
+        session.stored.settled().await;
         session.slots.finish(number, head.as_ref());
         if head.is_some() {
             done.send_replace(head);

@@ -63,6 +63,7 @@ async fn open<S: Store>(shared: &Arc<Shared<S>>, peer: &Arc<Peer<Identity>>, ask
         node: peer.node.clone(),
         claim: claim.clone(),
         bucket: asked.bucket.clone(),
+        prefix: asked.prefix.clone(),
         read_only: asked.read_only,
     };
     let (opener, name) = (Arc::clone(shared), peer.session.clone());

@@ -29,7 +29,7 @@ use node_session::Moment;
 
 pub use listener::Listener;
 pub use server::{Server, Settings, Stats};
-pub use store::{Done, Opened, Opening, Store, StoredSession};
+pub use store::{Done, Opened, Opening, Settled, Store, StoredSession};
 
 /// A clock of this machine that counts suspension too, given as an argument.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;

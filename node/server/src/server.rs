@@ -142,7 +142,7 @@ impl<S: Store> Server<S> {
             tokio::time::sleep(self.look).await;
             let (over, lost) = self.shared.table.overdue((self.shared.clock)());
             for session in over {
-                tracing::warn!(session = ?session.id, "the lease of a node's session is over: the session is ended");
+                tracing::warn!(session = ?session.id, "a node's session is ended: its lease is over, or its access has ended");
                 session.close();
                 let (shared, wire) = (Arc::clone(&self.shared), self.wire.clone());
                 tokio::spawn(async move {

@@ -149,9 +149,9 @@ impl Session {
         }
     }
 
-    /// Whether the node serves nothing any more.
+    /// Whether the node serves nothing any more, or may serve nothing because the store has ended the session.
     pub(crate) fn is_overdue(&self, now: Moment) -> bool {
-        self.lease.lock().is_over(now)
+        self.lease.lock().is_over(now) || self.stored.is_over()
     }
 
     /// Executes no call of the session from now on.

@@ -1,5 +1,6 @@
 //! What a store supplies to its listener for nodes.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use node_session::slot::Outcome;
@@ -59,6 +60,8 @@ pub struct Opening {
     pub claim: Claim,
     /// The bucket; empty if a ticket names it.
     pub bucket: String,
+    /// The directory of the bucket that becomes the root; empty for the whole bucket.
+    pub prefix: String,
     /// Whether the node will change nothing.
     pub read_only: bool,
 }
@@ -85,11 +88,26 @@ pub trait StoredSession: Send + Sync {
         Ok(Done { answer: self.files().call(context, op, data)?, position: None })
     }
 
+    /// Completes when all other mounts have applied every change that was made before this call, or have ended: a change
+    /// is answered after that.
+    fn settled(&self) -> Settled {
+        Box::pin(std::future::ready(()))
+    }
+
+    /// Whether the store has ended the session by itself, for example because its volume is no longer published to the
+    /// node. It is asked regularly, and the node is then told.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// The outcome that is recorded for a slot; its reply is made by [`node_codec::encode_reply`].
     fn last(&self, _slot: u32) -> Option<Outcome> {
         None
     }
 }
+
+/// The acknowledgement of a change by all other mounts.
+pub type Settled = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// An executed call.
 #[derive(Debug)]

@@ -157,6 +157,7 @@ impl Loopback {
             incarnation,
             resumes: incarnation > Incarnation(1),
             bucket: String::new(),
+            prefix: String::new(),
             read_only: false,
             limit: Duration::from_secs(20),
             clock: Arc::clone(&self.clock),

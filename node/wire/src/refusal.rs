@@ -24,6 +24,8 @@ pub enum Reason {
     Stopping = 5,
     /// The peer broke a rule of the protocol.
     Protocol = 6,
+    /// What is asked for is not there or not allowed, such as a bucket of that name: asking again changes nothing.
+    Request = 7,
 }
 
 /// A refusal, as it is sent.

@@ -26,6 +26,10 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use crate::credential::Binding;
 
+/// A name in each certificate that the authority of a store issues for its listener: a node that has that authority accepts
+/// it in place of the host, because the authority issues certificates for nothing else. So a store may have any address.
+pub const STORE_NAME: &str = "store.amphora.internal";
+
 /// The name of the protocol in the TLS handshake (ALPN), so that no other protocol can be confused with this one.
 const ALPN: &[u8] = b"amphora-volume";
 /// The label of the exported keying material.
@@ -165,7 +169,8 @@ impl Connector {
         let builder = match trust {
             Trust::Authority(pem) => {
                 let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(pem)?), provider);
-                builder.with_webpki_verifier(verifier.build().map_err(Error::Authority)?)
+                let by_name = verifier.build().map_err(Error::Authority)?;
+                builder.dangerous().with_custom_certificate_verifier(Arc::new(HostOrStore(by_name)))
             }
             Trust::AccessKey => builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider))),
         };
@@ -225,6 +230,50 @@ fn parse(pair: Pair<'_>) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<
 fn certificates(pem: &[u8], file: &'static str) -> Result<Vec<CertificateDer<'static>>, Error> {
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     read.ok().filter(|chain| !chain.is_empty()).ok_or(Error::NoCertificate(file))
+}
+
+/// Accepts a certificate for the host, or for [`STORE_NAME`].
+#[derive(Debug)]
+struct HostOrStore(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for HostOrStore {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let verify =
+            |name: &ServerName<'_>| self.0.verify_server_cert(end_entity, intermediates, name, ocsp_response, now);
+        verify(name).or_else(|refused| {
+            let store = ServerName::try_from(STORE_NAME).map_err(|_| refused.clone())?;
+            verify(&store).map_err(|_| refused)
+        })
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 /// Accepts any certificate whose key signs the handshake: the peer is known by its proof instead.

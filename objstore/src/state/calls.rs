@@ -29,6 +29,11 @@ impl Calls {
         Some(UnderWay(self))
     }
 
+    /// Whether further calls are refused.
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().closed
+    }
+
     /// Refuses further calls, and waits for those under way.
     pub fn close(&self) {
         let mut state = self.state.lock();

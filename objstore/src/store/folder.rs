@@ -17,7 +17,7 @@ use crate::disk::is_of_the_volume;
 use crate::error::{Error, Result};
 
 /// All names in a data folder, except those that end in `.tmp`.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "content",
     "csi-node",
     "lock",
@@ -29,6 +29,8 @@ const NAMES: [&str; 11] = [
     "root-credentials",
     "run",
     "sessions",
+    "volume-ca-key.pem",
+    "volume-ca.pem",
 ];
 /// The most names shown in a message.
 const SHOWN: usize = 5;

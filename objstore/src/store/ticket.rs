@@ -101,6 +101,14 @@ pub(crate) fn published(read: &dyn Read, node: &str, ticket: &str) -> Result<Pub
 }
 
 impl Store {
+    /// The bucket that a ticket opens for a node.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] for a ticket that is not valid for this node; the error does not tell why.
+    pub fn published_bucket(&self, node: &str, ticket: &str) -> Result<BucketName> {
+        Ok(published(&*self.core.meta.snapshot(), node, ticket)?.bucket)
+    }
+
     /// The ticket with which a node opens sessions on a volume that is published to it (CSI v1.12,
     /// ControllerPublishVolume). Each call returns the same ticket, until the master key is rotated.
     ///

@@ -76,7 +76,25 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-files",
         ],
     ),
-    ("amphora", &["proto", "rpc", "objstore", "s3", "cosi", "csi", "fuse"]),
+    (
+        "amphora",
+        &[
+            "proto",
+            "rpc",
+            "objstore",
+            "objstore-files",
+            "s3",
+            "cosi",
+            "csi",
+            "fuse",
+            "node-certificate",
+            "node-client",
+            "node-codec",
+            "node-server",
+            "node-session",
+            "node-wire",
+        ],
+    ),
     ("tests", &["proto", "objstore", "s3", "cosi", "csi", "fuse", "amphora"]),
 ];
 

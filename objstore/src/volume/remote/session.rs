@@ -110,6 +110,12 @@ impl RemoteSession {
         }
     }
 
+    /// Whether the session has ended, or lost changes that its node had to be told: no call is executed any more.
+    pub fn is_over(&self) -> bool {
+        let session = &*self.0.volume.0;
+        self.0.calls.is_closed() || session.core.feeds.is_lost(session.mount)
+    }
+
     /// What other mounts have yet to apply of everything that was changed so far.
     pub fn barrier(&self) -> Barrier {
         let session = &*self.0.volume.0;

@@ -1,0 +1,166 @@
+//! The store, as its listener for nodes needs it: who is admitted to what, and the sessions.
+
+use std::sync::Arc;
+
+use node_codec::encode_reply;
+use node_server::{Done, Opened, Opening, Settled, StoredSession};
+use node_session::slot::{Outcome, Outcomes as _};
+use node_session::{Boot, CallId, Digest, SessionId, Terms};
+use node_wire::credential::{Claim, Secret};
+use node_wire::refusal::{Reason, Refusal};
+use objstore::name::BucketName;
+use objstore::volume::{OpenRemote, RemoteSession, SlotCall};
+use objstore::{Error, Posix, Store};
+use objstore_files::{Answer, Context, FileService, Op, Reply};
+
+use crate::failure::with_causes;
+use crate::mounts::Access;
+
+/// The sessions of a store.
+pub(super) struct Sessions {
+    store: Store,
+    terms: Terms,
+}
+
+impl Sessions {
+    pub(super) fn new(store: Store, terms: Terms) -> Self {
+        Self { store, terms }
+    }
+
+    /// How the store opens what a node asks for, by what the node has proved.
+    fn authorize(&self, opening: &Opening) -> objstore::Result<OpenRemote> {
+        let Opening { session, incarnation, node, claim, bucket, prefix, read_only, .. } = opening;
+        let (bucket, ticket, access) = match claim {
+            Claim::Ticket(ticket) => {
+                let ticket = text(ticket)?;
+                let published = self.store.published_bucket(node, &ticket)?;
+                // A ticket names its bucket; a node that names one, too, has to name the same.
+                let bucket = if bucket.is_empty() { published } else { bucket.parse()? };
+                (bucket, Some(ticket), Access::default())
+            }
+            Claim::AccessKey(id) => {
+                let bucket: BucketName = bucket.parse()?;
+                let access = Access::proven(&self.store, id, &bucket)?;
+                (bucket, None, access)
+            }
+            Claim::Certificate(_) => return Err(certificate_alone()),
+        };
+        Ok(OpenRemote {
+            id: *session,
+            incarnation: *incarnation,
+            node: node.clone(),
+            bucket,
+            prefix: prefix.clone(),
+            read_only: *read_only || access.read_only,
+            ticket,
+            account: access.account,
+        })
+    }
+}
+
+fn text(ticket: &[u8]) -> objstore::Result<String> {
+    let why = || Error::Denied { why: "the ticket is not one of this store".to_owned() };
+    String::from_utf8(ticket.to_vec()).map_err(|_| why())
+}
+
+fn certificate_alone() -> Error {
+    let why = "a certificate opens no volume: show the ticket of its publication, or an access key".to_owned();
+    Error::Denied { why }
+}
+
+impl node_server::Store for Sessions {
+    fn boot(&self) -> Boot {
+        self.store.boot()
+    }
+
+    fn secret(&self, access_key: &str) -> Option<Secret> {
+        match self.store.identify(access_key) {
+            Ok(identity) => identity.map(|identity| Secret::new(identity.secret.reveal())),
+            Err(error) => {
+                tracing::error!(error = with_causes(&error), "the access key of a node cannot be looked up");
+                None
+            }
+        }
+    }
+
+    fn admit(&self, claim: &Claim, node: &str) -> Result<(), Refusal> {
+        let admitted = match claim {
+            Claim::Ticket(ticket) => {
+                text(ticket).and_then(|ticket| self.store.published_bucket(node, &ticket)).map(drop)
+            }
+            // Its proof is checked; the bucket decides at the opening of the session.
+            Claim::AccessKey(_) => Ok(()),
+            Claim::Certificate(_) => Err(certificate_alone()),
+        };
+        admitted.map_err(|error| refusal(&error))
+    }
+
+    fn open(&self, opening: &Opening) -> Result<Opened, Refusal> {
+        if opening.resumes && self.store.remote_session(opening.session).is_none() {
+            return Err(Refusal::new(Reason::Session, "the session has ended: mount the volume again"));
+        }
+        let opened = self.authorize(opening).and_then(|open| self.store.open_remote(&open));
+        let remote = opened.map_err(|error| refusal(&error))?;
+        let session = Arc::new(Session { id: opening.session, remote });
+        Ok(Opened { session, terms: self.terms })
+    }
+
+    fn end(&self, session: SessionId) -> objstore::Result<()> {
+        self.store.end_remote(session)
+    }
+
+    fn recorded(&self) -> Vec<SessionId> {
+        self.store.remote_sessions().into_iter().map(|session| session.id).collect()
+    }
+}
+
+/// What a node is told of an error of the store.
+fn refusal(error: &Error) -> Refusal {
+    let reason = match error {
+        Error::Denied { .. } => Reason::Credential,
+        Error::Posix(Posix::Stale) => Reason::Session,
+        Error::TooMany { .. } | Error::Busy { .. } => Reason::Busy,
+        Error::NotFound { .. } | Error::Invalid { .. } | Error::Posix(_) => Reason::Request,
+        _ => {
+            tracing::error!(error = with_causes(error), "the session of a node cannot be opened");
+            Reason::Other
+        }
+    };
+    Refusal::new(reason, with_causes(error))
+}
+
+/// An open session.
+struct Session {
+    id: SessionId,
+    remote: RemoteSession,
+}
+
+impl StoredSession for Session {
+    fn files(&self) -> &dyn FileService {
+        &self.remote
+    }
+
+    fn change(&self, slot: (CallId, Digest), context: &Context, op: Op<'_>, data: &[u8]) -> objstore::Result<Done> {
+        let (call, digest) = slot;
+        let slot = SlotCall { call, digest, encode };
+        let answer = self.remote.execute(context, Some(slot), op, data)?;
+        Ok(Done { answer, position: None })
+    }
+
+    fn settled(&self) -> Settled {
+        Box::pin(self.remote.barrier().passed())
+    }
+
+    fn is_over(&self) -> bool {
+        self.remote.is_over()
+    }
+
+    fn last(&self, slot: u32) -> Option<Outcome> {
+        self.remote.last(self.id, slot)
+    }
+}
+
+/// The bytes of a recorded reply: those that the call was answered with.
+fn encode(reply: &Reply) -> Vec<u8> {
+    encode_reply(&Ok(Answer { reply: reply.clone(), recorded: true })).0
+}
