@@ -134,7 +134,7 @@ pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
         driver_name: settings.csi_driver_name.clone(),
         vendor_version: env!("CARGO_PKG_VERSION").into(),
         node_id: settings.node_id.clone(),
-        nodes: csi::Nodes::Own,
+        nodes: if settings.volumes.is_some() { csi::Nodes::Any } else { csi::Nodes::Own },
         max_volumes: u32::try_from(settings.max_mounts).unwrap_or(u32::MAX),
         state_dir: settings.data_dir.join("csi-node"),
     };
