@@ -23,6 +23,10 @@ pub struct Credentials {
     /// The key of a Secret: the session may do no more than its account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<AccessKey>,
+    /// The authority (PEM) that vouches for the store, from the controller beside the store; `None` where it shows a
+    /// certificate of another authority.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority: Option<String>,
 }
 
 impl Ticket {
@@ -81,7 +85,7 @@ mod tests {
     fn credentials_are_recorded_whole_and_printed_without_their_secrets() {
         let key = AccessKey { id: "AKID".into(), secret: Secret::new("hunter2") };
         for key in [None, Some(key)] {
-            let credentials = Credentials { ticket: Ticket::parse("hunter3").unwrap(), key };
+            let credentials = Credentials { ticket: Ticket::parse("hunter3").unwrap(), key, authority: None };
             let text = serde_json::to_string(&credentials).unwrap();
             assert_eq!(serde_json::from_str::<Credentials>(&text).unwrap(), credentials);
             assert!(!format!("{credentials:?}").contains("hunter"), "{credentials:?}");

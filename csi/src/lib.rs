@@ -83,6 +83,8 @@ pub struct Config {
     pub node_id: String,
     /// The nodes that volumes are published to.
     pub nodes: Nodes,
+    /// The authority (PEM) by which nodes know the store's listener, if nodes have no file of it.
+    pub authority: Option<String>,
     /// The most volumes on this node; 0 means no limit of the driver's own.
     pub max_volumes: u32,
     /// The folder of the node's stage and target records; created if absent.
@@ -114,7 +116,8 @@ fn is_node_id(id: &str) -> bool {
 
 /// The Identity and Controller services, for a separate endpoint.
 pub fn controller_routes(store: Store, config: &Config) -> Routes {
-    identity_routes(config).add_service(controller_server(store, config))
+    let controller = controller::Service::new(store, Arc::new(config.clone()));
+    identity_routes(config).add_service(ControllerServer::new(controller))
 }
 
 /// The Identity and Node services, for a separate endpoint.
@@ -122,18 +125,13 @@ pub fn node_routes(node: Node) -> Routes {
     identity_routes(node.config()).add_service(NodeServer::new(node::Service::new(node)))
 }
 
-/// The Identity, Controller and Node services, for one endpoint.
-pub fn routes(store: Store, node: Node) -> Routes {
-    let controller = controller_server(store, node.config());
-    node_routes(node).add_service(controller)
+/// The routes of a controller with the Node service, for one endpoint.
+pub fn with_node(controller: Routes, node: Node) -> Routes {
+    controller.add_service(NodeServer::new(node::Service::new(node)))
 }
 
 fn identity_routes(config: &Config) -> Routes {
     Routes::new(IdentityServer::new(identity::Service::new(config)))
-}
-
-fn controller_server(store: Store, config: &Config) -> ControllerServer<controller::Service> {
-    ControllerServer::new(controller::Service::new(store, Arc::new(config.clone())))
 }
 
 /// The bucket attribute with the requested name of a volume.

@@ -123,6 +123,8 @@ pub struct Sockets {
     pub csi: SocketPath,
     /// The separate socket of the CSI node service, if any.
     pub csi_node: Option<SocketPath>,
+    /// Whether the CSI node service is served.
+    pub serves_csi_node: bool,
     /// The socket of COSI.
     pub cosi: SocketPath,
     /// The socket of the fd holder; `None`: run without one.
@@ -147,6 +149,7 @@ impl Settings {
             admin: or_default(admin, &data_dir, "admin")?,
             csi: or_default(flags.csi_endpoint, &data_dir, "csi")?,
             csi_node: flags.csi_node_endpoint,
+            serves_csi_node: flags.csi_node,
             cosi: or_default(flags.cosi_endpoint, &data_dir, "cosi")?,
             holder: if flags.no_holder { None } else { Some(holder?) },
             start_holder: flags.start_holder,
@@ -201,6 +204,9 @@ impl Settings {
 
 impl Sockets {
     fn check_distinct(&self) -> Result<(), Failure> {
+        if self.csi_node.is_some() && !self.serves_csi_node {
+            return Err(Failure::usage("--csi-node-endpoint is set and --csi-node is false: leave one of them out"));
+        }
         let named = [
             ("--admin-endpoint", Some(&self.admin)),
             ("--csi-endpoint", Some(&self.csi)),

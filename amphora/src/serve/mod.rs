@@ -174,7 +174,7 @@ struct Server {
 impl Server {
     async fn start(
         settings: &Settings,
-        csi_config: csi::Config,
+        mut csi_config: csi::Config,
         mut ports: Ports,
         store: &Store,
         mounts: &Arc<Table>,
@@ -188,7 +188,10 @@ impl Server {
         let csi = open("csi", &settings.sockets.csi)?;
         let csi_node = settings.sockets.csi_node.as_ref().map(|path| open("csi-node", path)).transpose()?;
         let cosi = open("cosi", &settings.sockets.cosi)?;
-        let node = wiring::csi_node(csi_config.clone(), store, mounts).await?;
+        let node = match settings.sockets.serves_csi_node {
+            true => Some(wiring::csi_node(csi_config.clone(), store, mounts).await?),
+            false => None,
+        };
 
         let (s3_url, http_url) = (ports.s3_url(), format!("http://{}", ports.http_address));
         let website_url = ports.website_url();
@@ -196,6 +199,7 @@ impl Server {
         let scrub = wiring::scrub(settings, store)?;
         let backups = Arc::new(Backups::open(&settings.data_dir));
         let (volumes, volume_url) = wiring::volumes(settings, store, ports.volume.take(), &mut listeners).await?;
+        csi_config.authority = wiring::authority(settings).await?;
         let sources = Sources {
             store,
             mounts,
@@ -231,12 +235,14 @@ impl Server {
         listeners.open("S3", s3.serve(ports.s3, listeners.stopped()));
         listeners.open_http(ports.http, http::Source::new(store, registry, listeners.stopping()));
         listeners.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)), &audit);
-        match csi_node {
-            None => listeners.open_grpc("CSI", csi, csi::routes(store.clone(), node), &audit),
-            Some(listener) => {
-                listeners.open_grpc("CSI", csi, csi::controller_routes(store.clone(), &csi_config), &audit);
-                listeners.open_grpc("CSI node", listener, csi::node_routes(node), &audit);
+        let controller = csi::controller_routes(store.clone(), &csi_config);
+        match (csi_node, node) {
+            (Some(socket), Some(node)) => {
+                listeners.open_grpc("CSI", csi, controller, &audit);
+                listeners.open_grpc("CSI node", socket, csi::node_routes(node), &audit);
             }
+            (_, Some(node)) => listeners.open_grpc("CSI", csi, csi::with_node(controller, node), &audit),
+            (_, None) => listeners.open_grpc("CSI", csi, controller, &audit),
         }
         listeners.open_grpc("admin", admin, crate::admin::routes(admin_service), &audit);
         let credentials = root.credentials.display();

@@ -36,6 +36,7 @@ impl Calls {
             vendor_version: "0".into(),
             node_id: "node".into(),
             nodes: crate::Nodes::Any,
+            authority: None,
             max_volumes: 0,
             state_dir: PathBuf::new(),
         };

@@ -42,7 +42,9 @@ impl Controller {
         self.check_publication(&publication).await?;
         self.store.publish(publication.clone()).await.map_err(status::of)?;
         let ticket = self.ticket(&publication).await?;
-        Ok(ControllerPublishVolumeResponse { publish_context: PublishContext { read_only, ticket }.entries() })
+        let authority = self.config.authority.clone().filter(|_| ticket.is_some());
+        let publish_context = PublishContext { read_only, ticket, authority }.entries();
+        Ok(ControllerPublishVolumeResponse { publish_context })
     }
 
     /// The ticket of a publication; none if the only node has the store in its process.

@@ -59,14 +59,14 @@ impl Volumes for Remote {
                  to this node",
             )
         })?;
-        let key = key(request.secrets)?;
-        Ok(Opened { credentials: Some(Credentials { ticket, key }), ..Opened::default() })
+        let (key, authority) = (key(request.secrets)?, request.context.authority.clone());
+        Ok(Opened { credentials: Some(Credentials { ticket, key, authority }), ..Opened::default() })
     }
 
     fn narrow(&self, stage: &Stage, secrets: &HashMap<String, String>) -> Result<bool, Status> {
         let Some(key) = key(secrets)? else { return Ok(false) };
-        let Credentials { ticket, .. } = stage.options.credentials.clone().ok_or_else(|| no_ticket(stage))?;
-        let credentials = Credentials { ticket, key: Some(key) };
+        let staged = stage.options.credentials.clone().ok_or_else(|| no_ticket(stage))?;
+        let credentials = Credentials { key: Some(key), ..staged };
         self.0.is_read_only(&name(&stage.volume)?, &credentials).map_err(status::of)
     }
 

@@ -28,6 +28,7 @@ use crate::{Config, FS_TYPE, MountOptions, MountState, Mounter, Node, Nodes};
 
 const DRIVER: &str = "csi.amphora.dev";
 const NODE: &str = "node-1";
+const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
 
 /// A machine whose mounts are entries of a table.
 #[derive(Default)]
@@ -189,6 +190,7 @@ fn config(dir: &Path) -> Config {
         vendor_version: "1".into(),
         node_id: NODE.into(),
         nodes: Nodes::Own,
+        authority: Some(AUTHORITY.into()),
         max_volumes: 0,
         state_dir: dir.join("node"),
     }

@@ -30,7 +30,6 @@ both_ways! {
     a_call_whose_caller_leaves_is_finished_and_others_are_told_to_wait;
     a_single_writer_is_published_once;
     what_is_not_ours_is_left_alone;
-    a_mount_of_the_administrator_is_never_taken_down;
     what_took_the_place_of_a_stage_is_left_alone;
     a_folder_that_holds_something_is_not_published_at;
     files_beside_a_volume_are_never_deleted;
@@ -306,7 +305,13 @@ async fn what_is_not_ours_is_left_alone(f: Fixture) {
     assert_eq!(f.machine.top(&f.path("target")), Some(foreign()));
 }
 
-async fn a_mount_of_the_administrator_is_never_taken_down(f: Fixture) {
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mount_of_the_administrator_is_never_taken_down() {
+    leave_the_administrators_mounts(fixture().await).await;
+    leave_the_administrators_mounts(super::remote::fixture().await).await;
+}
+
+async fn leave_the_administrators_mounts(f: Fixture) {
     f.create("pvc-1").await;
     f.create("by-hand").await;
     std::fs::create_dir(f.path("target")).unwrap();

@@ -79,6 +79,7 @@ impl Sessions for Wire {
 impl Mounter for Wire {
     fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> objstore::Result<()> {
         let credentials = options.credentials.as_ref().expect("a node on another machine has a ticket");
+        assert_eq!(credentials.authority.as_deref(), Some(AUTHORITY), "it knows the store by the publication");
         let session = match options.read_only {
             true => self.open(bucket, credentials, true)?,
             false => self.open_widest(bucket, credentials)?,
@@ -129,7 +130,7 @@ impl Fixture {
     async fn opens(&self, volume: &str, ticket: &str) -> bool {
         let (wire, volume) = (self.wire().clone(), name(volume));
         let ticket = crate::credentials::Ticket::parse(ticket).unwrap();
-        let open = move || wire.open(&volume, &Credentials { ticket, key: None }, false).is_ok();
+        let open = move || wire.open(&volume, &Credentials { ticket, key: None, authority: None }, false).is_ok();
         tokio::task::spawn_blocking(open).await.unwrap()
     }
 

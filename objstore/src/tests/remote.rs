@@ -504,6 +504,23 @@ fn a_peer_that_may_only_read_opens_nothing_for_writing() {
 }
 
 #[test]
+fn one_publication_takes_only_a_part_of_all_sessions() {
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("volume");
+    let ticket = test.publish(&bucket, "n1", false);
+    let open = |id| OpenRemote { id: SessionId(id), ..opening(&bucket, Some(ticket.clone())) };
+    let opened = (1..).map(|id| test.store.open_remote(&open(id))).take_while(Result::is_ok).count();
+    assert_eq!(opened, 64);
+    assert!(matches!(test.store.open_remote(&open(1000)), Err(Error::TooMany { .. })));
+    test.store.open_remote(&open(7)).unwrap();
+    let other = test.publish(&bucket, "n2", false);
+    let elsewhere = OpenRemote { node: "n2".into(), ..opening(&bucket, Some(other)) };
+    test.store.open_remote(&OpenRemote { id: SessionId(2000), ..elsewhere }).unwrap();
+    test.store.end_remote(SessionId(7)).unwrap();
+    test.store.open_remote(&open(1000)).unwrap();
+}
+
+#[test]
 fn one_account_takes_only_a_part_of_all_sessions() {
     let test = TestStore::in_memory();
     let bucket = test.bucket("volume");
