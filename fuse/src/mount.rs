@@ -187,7 +187,7 @@ fn serve(
     let filesystem = Parts {
         session: files.clone(),
         view,
-        directories: OpenDirectories::new(files.about().life),
+        directories: OpenDirectories::new(files.process()),
         clock: options.clock,
         stats: stats.clone(),
         opens,
@@ -271,12 +271,14 @@ impl Mount {
         if self.session.is_over() {
             self.kernel_mount.is_gone();
         }
+        // Files that lie elsewhere cannot be synced after the session has ended; the session syncs what is written meanwhile.
+        let before = self.files.local().is_none().then(|| self.files.own().sync_volume());
         detach(&self.kernel_mount)?;
         let ended = if self.session.wait(END_MAX) { Ended::Done } else { Ended::Busy };
         if ended == Ended::Done {
             self.kernel_mount.is_gone();
         }
-        let synced = self.files.own().sync_volume();
+        let synced = before.unwrap_or_else(|| self.files.own().sync_volume());
         synced.map_err(|source| Error::Unsynced { path: self.path().to_owned(), source })?;
         Ok(ended)
     }

@@ -40,6 +40,11 @@ impl Session {
             let _ = following.join();
             match served {
                 Ok(()) => {
+                    if files.local().is_none()
+                        && let Err(error) = files.own().sync_volume()
+                    {
+                        tracing::error!(%error, "what was written through a mount is not known to be on disk");
+                    }
                     files.end();
                     end();
                 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use node_session::{Incarnation, SessionId};
+use objstore_files::SessionId as KeptId;
 
 use crate::Clock;
 
@@ -22,6 +23,8 @@ pub struct Options {
     pub prefix: String,
     /// Whether nothing will be changed.
     pub read_only: bool,
+    /// The id under which this machine keeps the mount for a next process; `None`: the store's own id.
+    pub kept: Option<KeptId>,
     /// How long the store may take to answer the opening.
     pub limit: Duration,
     /// The clock of this machine.

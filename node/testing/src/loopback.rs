@@ -159,6 +159,7 @@ impl Loopback {
             bucket: String::new(),
             prefix: String::new(),
             read_only: false,
+            kept: None,
             limit: Duration::from_secs(20),
             clock: Arc::clone(&self.clock),
         };
