@@ -175,7 +175,7 @@ pub struct Flags {
     pub config: Option<PathBuf>,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "use an IP address and a port, as in 127.0.0.1:9000 or [::1]:9000".into())
 }
 

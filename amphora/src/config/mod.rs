@@ -10,7 +10,7 @@ mod size;
 mod socket;
 
 pub use flags::Flags;
-pub(crate) use flags::{count, word};
+pub(crate) use flags::{address, count, word};
 pub use log::LogFormat;
 pub(crate) use log::filter;
 pub use period::{Interval, Period};

@@ -15,7 +15,6 @@
 //!   holder they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made
 //!   again, and the others are reported until they are mounted again or unmounted.
 
-mod http;
 mod left;
 mod ports;
 mod root;
@@ -32,7 +31,7 @@ use objstore::lifecycle::Worker;
 use crate::admin::Upgrade;
 use crate::backups::Backups;
 use crate::config::{Env, Flags, Settings, SocketPath};
-use crate::endpoints::{DRAIN_LIMIT, OpenListeners, Signals, Sockets, blocking};
+use crate::endpoints::{DRAIN_LIMIT, OpenListeners, Signals, Sockets, blocking, http};
 use crate::failure::{Failure, with_causes};
 use crate::metrics::{Metrics, Sources};
 use crate::mounts::{Inheritance, Table};
@@ -218,7 +217,7 @@ impl Server {
             None => s3,
         };
         listeners.open("S3", s3.serve(ports.s3, listeners.stopped()));
-        let source = http::Source::new(store, registry, listeners.stopping());
+        let source = http::Source::new(Some(store), registry, listeners.stopping());
         listeners.open("HTTP", http::serve(ports.http, source, listeners.stopped()));
         listeners.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)), &audit);
         let controller = csi::controller_routes(store.clone(), &csi_config);
