@@ -276,14 +276,15 @@ impl Mount {
         if self.session.is_over() {
             self.kernel_mount.is_gone();
         }
-        // Files that lie elsewhere cannot be synced after the session has ended; the session syncs what is written meanwhile.
-        let before = self.files.local().is_none().then(|| self.files.own().sync_volume());
         detach(&self.kernel_mount)?;
         let ended = if self.session.wait(END_MAX) { Ended::Done } else { Ended::Busy };
         if ended == Ended::Done {
             self.kernel_mount.is_gone();
         }
-        let synced = before.unwrap_or_else(|| self.files.own().sync_volume());
+        let synced = match ended {
+            Ended::Done => self.session.take_synced().unwrap_or(Ok(())),
+            Ended::Busy => self.files.own().sync_volume(),
+        };
         synced.map_err(|source| Error::Unsynced { path: self.path().to_owned(), source })?;
         Ok(ended)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use objstore_base::error::Result;
 use objstore_files::FileSession;
 use parking_lot::{Condvar, Mutex};
 
@@ -18,12 +19,15 @@ use crate::adapter::{Pause, Server};
 pub(crate) struct Session {
     thread: Mutex<Option<JoinHandle<()>>>,
     over: Mutex<bool>,
+    /// The outcome of the last sync of the volume, once the mount is gone.
+    synced: Mutex<Option<Result<()>>>,
     ended: Condvar,
     pause: Pause,
 }
 
 impl Session {
-    /// Serves until the kernel mount is gone, then ends the stream of changes and calls `end`.
+    /// Serves until the kernel mount is gone. Then it syncs what was written, ends the stream of changes and the session of
+    /// the store, which cannot sync any more, and calls `end`.
     pub fn run(
         server: Server,
         files: FileSession,
@@ -31,8 +35,8 @@ impl Session {
         end: impl FnOnce() + Send + 'static,
     ) -> io::Result<Arc<Self>> {
         let pause = server.pause_handle();
-        let session = Self { thread: Mutex::new(None), over: Mutex::new(false), ended: Condvar::new(), pause };
-        let session = Arc::new(session);
+        let (thread, over, synced, ended) = (Mutex::new(None), Mutex::new(false), Mutex::new(None), Condvar::new());
+        let session = Arc::new(Self { thread, over, synced, ended, pause });
         let running = session.clone();
         let thread = std::thread::Builder::new().name("fuse-session".into()).spawn(move || {
             let served = server.run();
@@ -40,11 +44,7 @@ impl Session {
             let _ = following.join();
             match served {
                 Ok(()) => {
-                    if files.local().is_none()
-                        && let Err(error) = files.own().sync_volume()
-                    {
-                        tracing::error!(%error, "what was written through a mount is not known to be on disk");
-                    }
+                    *running.synced.lock() = Some(files.own().sync_volume());
                     files.end();
                     end();
                 }
@@ -74,6 +74,11 @@ impl Session {
             let _ = thread.join();
         }
         ended
+    }
+
+    /// The outcome of the last sync of an ended session, once.
+    pub fn take_synced(&self) -> Option<Result<()>> {
+        self.synced.lock().take()
     }
 
     /// Stops serving. Returns whether all requests in flight were answered within `limit`.

@@ -96,20 +96,30 @@ impl Link {
 
     /// The session is lost, unless it was before: nothing is served any more, and the mount drops its caches.
     pub(crate) fn lose(&self, refusal: &Refusal) {
+        if self.fail_calls(refusal) {
+            tracing::error!(why = refusal.message, "the session of a mount is lost");
+            self.stream.close(true);
+        }
+    }
+
+    /// The mount ended the session: a later call fails at once.
+    pub(crate) fn finish(&self) {
+        self.fail_calls(&Refusal::new(Reason::Session, "the mount ended its session"));
+        self.stream.close(false);
+    }
+
+    /// Every call fails from now on; whether none did before.
+    fn fail_calls(&self, refusal: &Refusal) -> bool {
         if let Some(lease) = &mut *self.lease.lock() {
             lease.lost();
         }
-        let lost = self.stage.send_if_modified(|stage| {
+        self.stage.send_if_modified(|stage| {
             let is_first = !matches!(stage, Stage::Lost(_));
             if is_first {
                 *stage = Stage::Lost(refusal.clone());
             }
             is_first
-        });
-        if lost {
-            tracing::error!(why = refusal.message, "the session of a mount is lost");
-            self.stream.close(true);
-        }
+        })
     }
 
     /// Looks at the lease; loses the session if it is over.

@@ -108,6 +108,7 @@ impl FileService for Remote {
         if ended.is_err() {
             tracing::warn!("the store was not told of the end of a session: it ends with its lease");
         }
+        self.link.finish();
     }
 }
 
