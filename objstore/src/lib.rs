@@ -49,7 +49,7 @@ mod undelivered;
 pub mod units;
 pub mod volume;
 
-pub use objstore_base::{clock, error, latency, ticket};
+pub use objstore_base::{accept, certificate, clock, error, latency, ticket};
 pub use objstore_blob as blob;
 pub use objstore_disk as disk;
 pub use objstore_kv as meta;

@@ -17,6 +17,7 @@ mod maintenance;
 mod monitoring;
 mod mount;
 mod mounting;
+mod network;
 mod outlive;
 mod power;
 mod process;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use node_codec::encode_reply;
+use node_codec::{decode_reply, encode_reply};
 use node_server::{Done, Opened, Opening, Settled, StoredSession};
 use node_session::slot::{Outcome, Outcomes as _};
 use node_session::{Boot, CallId, Digest, SessionId, Terms};
@@ -137,7 +137,7 @@ impl StoredSession for Session {
 
     fn change(&self, slot: (CallId, Digest), context: &Context, op: Op<'_>, data: &[u8]) -> objstore::Result<Done> {
         let (call, digest) = slot;
-        let slot = SlotCall { call, digest, encode };
+        let slot = SlotCall { call, digest, encode, decode };
         let answer = self.remote.execute(context, Some(slot), op, data)?;
         Ok(Done { answer, position: None })
     }
@@ -158,4 +158,9 @@ impl StoredSession for Session {
 /// The bytes of a recorded reply: those that the call was answered with.
 fn encode(reply: &Reply) -> Vec<u8> {
     encode_reply(&Ok(Answer { reply: reply.clone(), recorded: true })).0
+}
+
+/// The reply of these bytes; `None` if they are none.
+fn decode(bytes: &[u8]) -> Option<Reply> {
+    decode_reply(bytes, Default::default()).ok()?.ok().map(|answer| answer.reply)
 }

@@ -70,6 +70,8 @@ async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<
     if let Some(own) = own.filter(|_| answer.recorded) {
         link.answered(own);
         answer.recorded = false;
+    } else if let (true, Some(request), Some(slot)) = (answer.recorded, context.request, slot) {
+        link.slots.hold(request, slot);
     }
     Ok(answer)
 }

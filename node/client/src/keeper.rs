@@ -49,11 +49,14 @@ pub(crate) async fn follow(link: Arc<Link>, mut events: mpsc::Receiver<Event>) {
                 }
             }
             Event::Refused(_, refusal) if refusal.reason == Reason::Session => link.lose(&refusal),
-            Event::Refused(_, refusal) if !refusal.passes() => {
-                // A session that was open waits for the end of its lease: credentials may be repaired until then.
+            Event::Refused(_, refusal) if !refusal.passes() || refusal.reason == Reason::Unproven => {
+                // A session that was open waits for the end of its lease: credentials may be repaired until then, and a
+                // server that has not proven itself may be anybody. That one ends no session which a process before this
+                // one has opened, either.
                 let is_opening = matches!(*link.stage.borrow(), Stage::Opening);
+                let is_believed = refusal.reason != Reason::Unproven || !link.options.resumes;
                 tracing::warn!(why = refusal.message, "the store refuses a connection");
-                if is_opening {
+                if is_opening && is_believed {
                     link.lose(&refusal);
                 }
             }
@@ -108,10 +111,12 @@ async fn open(link: &Link) -> Result<(), CallError> {
     let about = node_codec::decode_about(&opened.about).map_err(unreadable)?;
     let terms = Terms { lease: Duration::from_millis(opened.lease_ms.into()), ..Terms::default() };
     let boot = Boot(opened.boot);
+    // A session that owes acknowledgements goes on with the lease it has.
+    let age = Duration::from_millis(opened.age_ms.into());
     let is_held = match &mut *link.lease.lock() {
-        Some(lease) => lease.renewed(sent),
+        Some(lease) => sent.before(age).is_some_and(|renewed| lease.renewed(renewed)),
         none @ None => {
-            *none = Some(Lease::new(terms, sent));
+            *none = Some(Lease::aged(terms, sent, age));
             true
         }
     };
@@ -119,7 +124,7 @@ async fn open(link: &Link) -> Result<(), CallError> {
         return Ok(());
     }
     link.stream.opened(boot, opened.acknowledged);
-    link.slots.opened(opened.slots, boot);
+    link.slots.opened((opened.first_slot, opened.slots), boot, opened.last);
     link.writers.opened(boot);
     link.set_boot(boot);
     // What stays the same while the session is open.

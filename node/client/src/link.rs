@@ -163,6 +163,7 @@ impl Link {
 
     /// The recorded outcome of a request is no longer needed.
     pub(crate) fn answered(&self, request: RequestId) {
+        self.slots.answered(request);
         let mut answered = self.answered.lock();
         if answered.len() < ANSWERED_KEPT {
             answered.push(request.unique);

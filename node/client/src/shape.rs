@@ -1,12 +1,12 @@
 //! Calls in the shape in which they fit into frames, and how large their answers may be.
 
-use node_wire::header::{HEAD_BYTES, SMALL_PAYLOAD_BYTES};
+use node_wire::header::SMALL_PAYLOAD_BYTES;
 use objstore_files::{AttributeOp, ContentOp, NAME_BYTES_MAX, NameOp, Op};
 
-/// What a name takes in a head besides its bytes, at most.
+/// What a name takes in a reply besides its bytes, at most.
 const ENTRY_BYTES: usize = 24;
-/// The most names in one head.
-const NAMES_PER_CALL: usize = (HEAD_BYTES as usize - (8 << 10)) / (NAME_BYTES_MAX + ENTRY_BYTES);
+/// The most names in one reply on the connection for calls.
+const NAMES_PER_CALL: usize = (SMALL_PAYLOAD_BYTES as usize - (8 << 10)) / (NAME_BYTES_MAX + ENTRY_BYTES);
 
 /// The payload for names and values of all extended attributes of an inode.
 const XATTRS_BYTES: u32 = 1 << 20;
@@ -27,6 +27,7 @@ pub(crate) fn within_one_frame(op: Op<'_>) -> Op<'_> {
 pub(crate) fn reply_bytes(op: &Op<'_>) -> u32 {
     match op {
         Op::Content(ContentOp::Read { len, .. }) => *len,
+        Op::Names(NameOp::ReadDir { .. } | NameOp::LookupAll { .. }) => SMALL_PAYLOAD_BYTES,
         Op::Attributes(AttributeOp::Xattr { .. }) => SMALL_PAYLOAD_BYTES,
         Op::Attributes(AttributeOp::Xattrs { .. }) => XATTRS_BYTES,
         _ => 0,
@@ -35,22 +36,41 @@ pub(crate) fn reply_bytes(op: &Op<'_>) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use node_codec::{encode_call, encode_reply};
-    use objstore_files::{Answer, Context, DirEntry, Kind, Names, Reply};
+    use node_codec::encode_reply;
+    use node_codec::session::LOOKUPS_PER_CALL;
+    use objstore_base::clock::Timestamp;
+    use objstore_files::{Answer, Attr, DirEntry, Kind, Names, Reply};
 
     use super::*;
 
+    fn length(reply: Reply) -> usize {
+        encode_reply(&Ok(Answer { reply, recorded: false })).0.len()
+    }
+
     #[test]
-    fn the_most_names_fit_into_the_head_of_a_call_and_of_a_reply() {
+    fn the_longest_replies_fit_into_what_their_calls_announce() {
         let entry = DirEntry { name: "x".repeat(NAME_BYTES_MAX), ino: u64::MAX, kind: Kind::File };
-        let entries = vec![entry; NAMES_PER_CALL];
-        let context = Context { session: u64::MAX, caller: None, request: None };
-        let lookup = NameOp::LookupAll { parent: u64::MAX, entries: entries.clone().into(), listed: true };
-        let call = encode_call(&context, &lookup.into());
-        let names = Reply::Names(Names { entries, next: Some("x".repeat(4096)) });
-        let (reply, _) = encode_reply(&Ok(Answer { reply: names, recorded: false }));
-        for length in [call.len(), reply.len()] {
-            assert!(length < HEAD_BYTES as usize - 1024, "{length}");
+        let names = Reply::Names(Names { entries: vec![entry; NAMES_PER_CALL], next: Some("x".repeat(4096)) });
+        let time = Timestamp::from_parts(i64::MIN, 999_999_999);
+        let attr = Attr {
+            ino: u64::MAX,
+            kind: Kind::BlockDevice,
+            mode: u32::MAX,
+            uid: u32::MAX,
+            gid: u32::MAX,
+            nlink: u32::MAX,
+            size: u64::MAX,
+            blocks: u64::MAX,
+            rdev: u32::MAX,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            btime: time,
+            generation: u64::MAX,
+        };
+        let attrs = Reply::Attrs((0..LOOKUPS_PER_CALL).map(|_| Ok(attr)).collect());
+        for length in [length(names), length(attrs)] {
+            assert!(length < SMALL_PAYLOAD_BYTES as usize, "{length}");
         }
     }
 }

@@ -1,52 +1,80 @@
 //! The slots of the session: each call that changes or counts something holds one until its answer is known.
+//!
+//! A call whose outcome the store has recorded holds its slot until the kernel has the answer: if this process dies before
+//! that, the kernel asks the next one again, which finds the outcome in the slot.
 
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
 
 use node_session::slot::{Effect, Slots as Table};
 use node_session::{Boot, CallId};
+use objstore_files::RequestId;
 use parking_lot::Mutex;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The slots, once the session is open.
 #[derive(Default)]
-pub(crate) struct Slots(OnceLock<Held>);
+pub(crate) struct Slots {
+    held: OnceLock<Arc<Held>>,
+    /// The slots of requests whose answer is on its way to the kernel.
+    unanswered: Mutex<HashMap<u64, Vec<Slot>>>,
+}
 
 struct Held {
-    free: Semaphore,
+    free: Arc<Semaphore>,
+    /// The number of this process's first slot at the store.
+    first: u32,
     table: Mutex<Table<()>>,
 }
 
 /// A slot that a call holds; free again when it is dropped.
-pub(crate) struct Slot<'a> {
-    held: &'a Held,
+pub(crate) struct Slot {
+    held: Arc<Held>,
     call: CallId,
-    _place: SemaphorePermit<'a>,
+    _place: OwnedSemaphorePermit,
 }
 
 impl Slots {
-    /// The session is open, with so many slots.
-    pub(crate) fn opened(&self, count: u32, boot: Boot) {
-        let free = Semaphore::new(usize::try_from(count).unwrap_or(1).max(1));
-        // Set once: the number of slots stays the same while the session lives.
-        let _ = self.0.set(Held { free, table: Mutex::new(Table::new(count.max(1), boot)) });
+    /// The session is open, with so many slots from `first` on. Processes before this one have used numbers up to `last`.
+    pub(crate) fn opened(&self, (first, count): (u32, u32), boot: Boot, last: u64) {
+        let free = Arc::new(Semaphore::new(usize::try_from(count).unwrap_or(1).max(1)));
+        let used: Vec<_> = (0..count.max(1)).map(|slot| CallId { slot, sequence: last }).collect();
+        let table = Mutex::new(Table::inherited(count.max(1), boot, &used));
+        // Set once: the slots stay the same while the session lives.
+        let _ = self.held.set(Arc::new(Held { free, first, table }));
     }
 
     /// Waits for a free slot; `None` before the session is open.
-    pub(crate) async fn take(&self) -> Option<Slot<'_>> {
-        let held = self.0.get()?;
-        let place = held.free.acquire().await.ok()?;
+    pub(crate) async fn take(&self) -> Option<Slot> {
+        let held = self.held.get()?;
+        let place = Arc::clone(&held.free).acquire_owned().await.ok()?;
         let call = held.table.lock().begin(())?;
-        Some(Slot { held, call, _place: place })
+        Some(Slot { held: Arc::clone(held), call, _place: place })
+    }
+
+    /// Holds the slot of a request until the kernel has the answer.
+    pub(crate) fn hold(&self, request: RequestId, slot: Slot) {
+        // A request of the kernel may take several calls.
+        self.unanswered.lock().entry(request.unique).or_default().push(slot);
+    }
+
+    /// The kernel has the answer to a request.
+    pub(crate) fn answered(&self, request: RequestId) {
+        let slots = self.unanswered.lock().remove(&request.unique);
+        // Outside of the lock: it frees the slots.
+        drop(slots);
     }
 }
 
-impl Slot<'_> {
+impl Slot {
+    /// The number of the call, as the store knows its slot.
     pub(crate) fn call(&self) -> CallId {
-        self.call
+        let CallId { slot, sequence } = self.call;
+        CallId { slot: self.held.first + slot, sequence }
     }
 }
 
-impl Drop for Slot<'_> {
+impl Drop for Slot {
     /// The answer is known, or the session is lost: the caller drops it at no other time.
     fn drop(&mut self) {
         self.held.table.lock().answered(self.call, Effect::Unchanged);

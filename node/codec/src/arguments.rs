@@ -2,12 +2,12 @@
 
 use objstore_base::error::{Posix, Result};
 use objstore_files::{
-    AttributeOp, ContentOp, INODES_MAX, LOOKUPS_MAX, Make, NameOp, Op, OpenOp, Ownership, Rename, RenameMode, Spot,
-    XATTR_BYTES_MAX,
+    AttributeOp, ContentOp, INODES_MAX, Make, NameOp, Op, OpenOp, Ownership, Rename, RenameMode, Spot, XATTR_BYTES_MAX,
 };
 
 use crate::bounds::{list, name, names_limit, read_len, refused, text};
 use crate::message::Arguments;
+use crate::session::LOOKUPS_PER_CALL;
 use crate::values::{
     acl, acl_number, allocate, allocate_number, entry, flag_bits, flags, kind, kind_number, set_acl, set_acl_bits,
     which_acl, xattr_mode, xattr_mode_number,
@@ -138,7 +138,7 @@ fn name_op(number: u32, arguments: Arguments) -> Result<NameOp<'static>> {
     Ok(match number {
         number::LOOKUP => NameOp::Lookup { parent: ino, name: with_name()? },
         number::LOOKUP_ALL => {
-            let entries = list("names to look up", arguments.entries, LOOKUPS_MAX)?;
+            let entries = list("names to look up", arguments.entries, LOOKUPS_PER_CALL)?;
             let entries = entries.into_iter().map(entry).collect::<Result<Vec<_>>>()?.into();
             NameOp::LookupAll { parent: ino, entries, listed: flag }
         }

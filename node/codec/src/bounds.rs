@@ -3,8 +3,9 @@
 use objstore_base::error::{Error, Posix, Result};
 use objstore_files::{DATA_BYTES_MAX, NAME_BYTES_MAX, NAMES_MAX, NameOp, Op};
 
-/// The longest head of a call, in bytes: a lookup of the most names, with room.
-pub const CALL_BYTES_MAX: usize = 320 << 10;
+/// The longest head of a call, in bytes: the most inodes of an `open_before`, with room. It is less than a frame's head, which
+/// has the number of the call besides.
+pub const CALL_BYTES_MAX: usize = 240 << 10;
 /// The longest head of a reply, in bytes: a page of the longest names, or all names of extended attributes.
 pub const REPLY_BYTES_MAX: usize = 2 << 20;
 /// The most names of a directory in one reply.

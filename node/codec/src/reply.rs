@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use objstore_base::error::{Error, Result};
-use objstore_files::{Answer, DATA_BYTES_MAX, LOOKUPS_MAX, Names, Reply};
+use objstore_files::{Answer, DATA_BYTES_MAX, Names, Reply};
 use prost::Message;
 
 use crate::bounds::{NAMES_PAGE_MAX, REPLY_BYTES_MAX, list, refused, text};
 use crate::failure::{error, failure};
 use crate::message::{self, Looked};
+use crate::session::LOOKUPS_PER_CALL;
 use crate::values::{acl, attr, entry, flag_bits, flags};
 
 /// The numbers of types of values. A number is never reused.
@@ -103,7 +104,7 @@ fn value(head: message::Reply, data: Bytes) -> Result<Reply> {
             Reply::Attr(head.attrs.first().and_then(|found| found.attr).ok_or_else(|| missing("attr")).and_then(attr)?)
         }
         kind::ATTRS => {
-            let all = list("attributes", head.attrs, LOOKUPS_MAX)?;
+            let all = list("attributes", head.attrs, LOOKUPS_PER_CALL)?;
             Reply::Attrs(all.into_iter().map(found).collect::<Result<_>>()?)
         }
         kind::NUMBER => Reply::Number(number()?),

@@ -110,6 +110,16 @@ pub struct Opened {
     /// The number up to which the node has acknowledged changes: for a process that takes the session over.
     #[prost(uint64, tag = "5")]
     pub acknowledged: u64,
+    /// How many milliseconds ago the lease was renewed: 0 if the opening renewed it. It does not while changes wait for this
+    /// session's acknowledgement for too long.
+    #[prost(uint32, tag = "6")]
+    pub age_ms: u32,
+    /// The highest number of a call in any slot: a process that takes the session over counts on behind it.
+    #[prost(uint64, tag = "7")]
+    pub last: u64,
+    /// The first slot of this process of the node: each has slots of its own.
+    #[prost(uint32, tag = "8")]
+    pub first_slot: u32,
 }
 
 /// Renews the lease.

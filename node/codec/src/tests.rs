@@ -13,6 +13,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::message::{self, Arguments};
+use crate::session::LOOKUPS_PER_CALL;
 use crate::{
     CALL_BYTES_MAX, CHANGES_PAGE_MAX, NAMES_PAGE_MAX, decode_call, decode_changes, decode_reply, encode_call,
     encode_changes, encode_failure, encode_reply, within_one_reply,
@@ -342,11 +343,13 @@ fn every_operation_crosses() {
 fn the_longest_calls_fit_their_bound() {
     let context = Context { session: u64::MAX, caller: None, request: None };
     let entry = DirEntry { name: "x".repeat(NAME_BYTES_MAX), ino: u64::MAX, kind: Kind::File };
-    let entries = vec![entry; LOOKUPS_MAX];
+    let entries = vec![entry; LOOKUPS_PER_CALL];
     let lookup: Op<'_> = NameOp::LookupAll { parent: u64::MAX, entries: entries.into(), listed: true }.into();
     let open: Op<'_> = OpenOp::OpenBefore { inos: vec![u64::MAX; INODES_MAX].into() }.into();
     for op in [lookup, open] {
-        assert_eq!(decode_call(&encode_call(&context, &op)).unwrap().1, op);
+        let head = encode_call(&context, &op);
+        assert_eq!(decode_call(&head).unwrap().1, op);
+        assert!(head.len() < CALL_BYTES_MAX / 4 * 3, "{}", head.len());
     }
 }
 
@@ -360,7 +363,7 @@ fn hostile_lengths_and_numbers_are_refused() {
     let arguments = Arguments { ino: 1, name: "a".into(), ..Default::default() };
     let long = Arguments { name: "x".repeat(NAME_BYTES_MAX + 1), ..arguments.clone() };
     assert!(matches!(refusal(1, long), Error::Posix(Posix::NameTooLong)));
-    let many = Arguments { entries: vec![Default::default(); LOOKUPS_MAX + 1], ..arguments.clone() };
+    let many = Arguments { entries: vec![Default::default(); LOOKUPS_PER_CALL + 1], ..arguments.clone() };
     assert!(matches!(refusal(2, many), Error::Invalid { what: "names to look up", .. }));
     let nothing = Arguments { len: 0, ..arguments.clone() };
     assert!(matches!(refusal(7, nothing), Error::Invalid { what: "number of names", .. }));

@@ -3,21 +3,24 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use node_codec::session::{Answered, LOOKUPS_PER_CALL, Sent, read, write};
-use node_codec::{decode_call, encode_reply, within_one_reply};
+use node_codec::session::{Answered, Sent, read, write};
+use node_codec::{CALL_BYTES_MAX, decode_call, encode_reply, within_one_reply};
 use node_session::{CallId, Digest, Incarnation};
-use node_wire::header::HEAD_BYTES;
+use node_wire::header::{HEAD_BYTES, REPLY_HEAD_BYTES};
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::{Answer, Call};
 use objstore_base::error::{Error, Result as Done};
-use objstore_files::{Class, ContentOp, Context, DATA_BYTES_MAX, NameOp, Op};
+use objstore_files::{Class, ContentOp, Context, DATA_BYTES_MAX, Op};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::session::Session;
 use crate::slots::Step;
 
 /// A reply up to here is part of the head; the rest of the head is small.
-const HEAD_REPLY_BYTES: usize = HEAD_BYTES as usize - 1024;
+const HEAD_REPLY_BYTES: usize = REPLY_HEAD_BYTES as usize - 1024;
+
+// The longest call fits into a frame with its number and slot.
+const _: () = assert!(CALL_BYTES_MAX + 1024 <= HEAD_BYTES as usize);
 
 /// Answers a call of a session.
 pub(crate) async fn answer(session: &Arc<Session>, call: Call) -> Result<Answer, Refusal> {
@@ -37,11 +40,6 @@ pub(crate) async fn answer(session: &Arc<Session>, call: Call) -> Result<Answer,
         && len > call.reply_bytes
     {
         return Err(Refusal::new(Reason::Protocol, "a read asks for more bytes than its answer may have"));
-    }
-    if let Op::Names(NameOp::LookupAll { entries, .. }) = &op
-        && entries.len() > LOOKUPS_PER_CALL
-    {
-        return Err(Refusal::new(Reason::Protocol, "a call looks up more names than its reply is kept for"));
     }
     if !is_numbered {
         let stored = Arc::clone(&session.stored);

@@ -92,18 +92,21 @@ async fn at_the_store<S: Store>(
     name: Bytes,
 ) -> Result<Arc<Session>, Refusal> {
     let id = opening.session;
-    let store = Arc::clone(&shared.store);
-    let opened = shared.admissions.run(move || store.open(&opening).map(|opened| (opened, opening))).await;
-    let (opened, opening) = match opened.unwrap_or_else(|| Err(panicked())) {
+    let (store, opener) = (Arc::clone(&shared.store), Arc::clone(shared));
+    let open = move || {
+        let opened = store.open(&opening)?;
+        let named = (name, store.boot());
+        let shares = (opener.workers.share(), opener.control.share());
+        let session = Session::new(&opening, opened, named, shares, (opener.clock)());
+        Ok((Arc::new(session), opening))
+    };
+    let (session, opening) = match shared.admissions.run(open).await.unwrap_or_else(|| Err(panicked())) {
         Ok(opened) => opened,
         Err(refusal) => {
             shared.table.opened(id, None);
             return Err(refusal);
         }
     };
-    let named = (name, shared.store.boot());
-    let shares = (shared.workers.share(), shared.control.share());
-    let session = Arc::new(Session::new(&opening, opened, named, shares, (shared.clock)()));
     if !shared.table.opened(id, Some(Arc::clone(&session))) {
         return Err(Refusal::new(Reason::Stopping, "the server is stopping; connect again"));
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use node_codec::session::{Open, Opened, Renew, Renewed};
@@ -15,7 +16,7 @@ use parking_lot::Mutex;
 use crate::Clock;
 use crate::changes::Deliveries;
 use crate::refusals::{fenced, superseded};
-use crate::slots::{SLOTS, Slots};
+use crate::slots::{SLOTS, Slots, first_slot};
 use crate::store::{Opening, StoredSession};
 use crate::workers::Share;
 
@@ -49,6 +50,7 @@ impl Session {
         now: Moment,
     ) -> Self {
         let crate::store::Opened { session: stored, terms } = opened;
+        let slots = Slots::new(opening.session, opening.incarnation, &*stored);
         Self {
             id: opening.session,
             name,
@@ -56,7 +58,7 @@ impl Session {
             stored,
             share,
             control,
-            slots: Slots::new(opening.session, opening.incarnation),
+            slots,
             deliveries: Arc::new(Deliveries::new(boot, terms.changes)),
             terms,
             node: opening.node.clone(),
@@ -105,13 +107,16 @@ impl Session {
         }
         self.slots.supersede(Incarnation(open.incarnation))?;
         self.incarnation.fetch_max(open.incarnation, Ordering::AcqRel);
-        self.lease.lock().renew(now);
+        let age = if self.keep(now) { Duration::ZERO } else { self.lease.lock().age(now) + Duration::from_millis(1) };
         Ok(Opened {
             about: node_codec::encode_about(&self.stored.files().about()).into(),
             boot: self.boot.0,
-            lease_ms: u32::try_from(self.terms.lease.as_millis()).unwrap_or(u32::MAX),
+            lease_ms: millis(self.terms.lease),
             slots: SLOTS,
+            first_slot: first_slot(Incarnation(open.incarnation)),
             acknowledged: self.deliveries.acknowledged(),
+            age_ms: millis(age),
+            last: self.slots.last(),
         })
     }
 
@@ -121,11 +126,17 @@ impl Session {
     /// The refusal that the node receives.
     pub(crate) fn renew(&self, renew: &Renew, now: Moment) -> Result<Renewed, Refusal> {
         self.check(Incarnation(renew.incarnation))?;
+        Ok(Renewed { renewed: self.keep(now) })
+    }
+
+    /// Renews the lease, unless changes wait for the node's acknowledgement for too long. A renewal and a reconnection both
+    /// come through here: a node that acknowledges nothing would otherwise keep them waiting for as long as it reconnects.
+    fn keep(&self, now: Moment) -> bool {
         let renewed = self.deliveries.owed(now) < self.terms.acknowledgement();
         if renewed {
             self.lease.lock().renew(now);
         }
-        Ok(Renewed { renewed })
+        renewed
     }
 
     /// Requests whose recorded outcomes are no longer needed.
@@ -169,4 +180,8 @@ impl Session {
         self.deliveries.stop();
         self.stored.files().close_changes();
     }
+}
+
+fn millis(duration: Duration) -> u32 {
+    u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }

@@ -12,8 +12,18 @@ use tokio::sync::watch;
 use crate::refusals::superseded;
 use crate::store::StoredSession;
 
-/// How many slots a session has: as many calls of it change something at once.
+/// How many slots a process of a node has: as many calls of it change something at once.
 pub(crate) const SLOTS: u32 = 64;
+/// How many processes of a node, one after the other, have slots of their own. The outcomes of the calls of one stay while
+/// the next begins: the kernel sends it again what the one before did not answer.
+const PROCESSES: u32 = 16;
+
+/// The first slot of a process.
+pub(crate) fn first_slot(incarnation: Incarnation) -> u32 {
+    let Incarnation(number) = incarnation;
+    // Below the number of processes.
+    (number % u64::from(PROCESSES)) as u32 * SLOTS
+}
 
 /// The reply of a call, once it has one.
 pub(crate) type Pending = watch::Receiver<Option<Bytes>>;
@@ -23,6 +33,8 @@ pub(crate) struct Slots(Mutex<State>);
 
 struct State {
     table: Table,
+    /// The highest number of a call in any slot.
+    last: u64,
     running: HashMap<CallId, Pending>,
 }
 
@@ -46,9 +58,17 @@ impl Outcomes for Recorded<'_> {
 }
 
 impl Slots {
-    pub(crate) fn new(session: SessionId, incarnation: Incarnation) -> Self {
-        let table = Table::new(session, SLOTS, incarnation);
-        Self(Mutex::new(State { table, running: HashMap::new() }))
+    /// The slots of a session in which the store has recorded outcomes.
+    pub(crate) fn new(session: SessionId, incarnation: Incarnation, stored: &dyn StoredSession) -> Self {
+        let table = Table::new(session, SLOTS * PROCESSES, incarnation);
+        let recorded = (0..SLOTS * PROCESSES).filter_map(|slot| stored.last(slot));
+        let last = recorded.map(|outcome| outcome.sequence).max().unwrap_or(0);
+        Self(Mutex::new(State { table, last, running: HashMap::new() }))
+    }
+
+    /// The highest number of a call in any slot.
+    pub(crate) fn last(&self) -> u64 {
+        self.0.lock().last
     }
 
     /// A process of the node opens the session.
@@ -73,9 +93,15 @@ impl Slots {
         call: CallId,
         digest: Digest,
     ) -> Result<Step, Refusal> {
+        let first = first_slot(incarnation);
+        if !(first..first + SLOTS).contains(&call.slot) {
+            let why = format!("slot {} is not one of the {SLOTS} from {first} on, which this process has", call.slot);
+            return Err(Refusal::new(Reason::Protocol, why));
+        }
         let state = &mut *self.0.lock();
         match state.table.begin(&Recorded(stored), incarnation, call, digest) {
             Begin::Run => {
+                state.last = state.last.max(call.sequence);
                 let (sender, pending) = watch::channel(None);
                 state.running.insert(call, pending);
                 Ok(Step::Run(sender))

@@ -18,6 +18,11 @@ impl Moment {
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
+
+    /// The moment so long before this one; `None` before the start of the clock.
+    pub fn before(self, age: Duration) -> Option<Self> {
+        self.0.checked_sub(age).map(Self)
+    }
 }
 
 impl Add<Duration> for Moment {

@@ -9,6 +9,7 @@
 //!   resumed or is ended. So nodes reclaim their locks and resend lost changes before anything can conflict with them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::change::{Delivery, Outbox};
 use crate::lease::Granted;
@@ -51,7 +52,7 @@ pub enum Permit {
     NoSession,
 }
 
-/// The answer to a renewal.
+/// The answer to a renewal, an opening or a resumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// The lease is renewed. The number of the last published change: a node that lacks one asks for it.
@@ -59,8 +60,12 @@ pub enum Renewal {
         /// The number.
         published: u64,
     },
-    /// The lease is not renewed, because changes wait for this session's acknowledgement for too long.
-    Behind,
+    /// The lease is not renewed, because changes wait for this session's acknowledgement for too long. It was renewed
+    /// last so long ago; a node that acknowledges in time is renewed again.
+    Behind {
+        /// The age of the lease.
+        age: Duration,
+    },
     /// The session is unknown, ended or fenced.
     NoSession,
 }
@@ -94,6 +99,18 @@ pub struct Sessions<C> {
     sessions: BTreeMap<SessionId, Session<C>>,
 }
 
+impl<C> Session<C> {
+    /// Renews the lease, unless changes wait for the session's acknowledgement for too long. Each message that renews
+    /// comes through here: a session that only comes back again and again would keep every change waiting.
+    fn renew(&mut self, terms: Terms, now: Moment) -> Renewal {
+        if self.changes.oldest().is_some_and(|oldest| now.since(oldest) >= terms.acknowledgement()) {
+            return Renewal::Behind { age: self.lease.age(now) };
+        }
+        self.lease.renew(now);
+        Renewal::Renewed { published: self.changes.published() }
+    }
+}
+
 impl<C: Clone> Sessions<C> {
     /// The sessions of a store that opens, from their records.
     pub fn new(terms: Terms, recorded: impl IntoIterator<Item = SessionId>, recovered: Recovered, now: Moment) -> Self {
@@ -108,23 +125,23 @@ impl<C: Clone> Sessions<C> {
 
     /// A session was recorded. Opening it twice is opening it once, and a renewal: its node counts the lease from the opening
     /// that is answered.
-    pub fn opened(&mut self, id: SessionId, now: Moment) {
+    pub fn opened(&mut self, id: SessionId, now: Moment) -> Renewal {
         let fresh = || Session {
             lease: Granted::new(self.terms, now),
             changes: Outbox::new(self.terms.changes),
             phase: Phase::Live,
         };
-        self.sessions.entry(id).and_modify(|known| known.lease.renew(now)).or_insert_with(fresh);
+        self.sessions.entry(id).or_insert_with(fresh).renew(self.terms, now)
     }
 
-    /// The node of a session is there again. `false` if there is no such session.
-    pub fn resumed(&mut self, id: SessionId, now: Moment) -> bool {
-        let Some(session) = self.sessions.get_mut(&id) else { return false };
-        session.lease.renew(now);
+    /// The node of a session is there again. That renews the lease as a renewal does; a session that is behind resumes on
+    /// the lease it has, so that it can acknowledge.
+    pub fn resumed(&mut self, id: SessionId, now: Moment) -> Renewal {
+        let Some(session) = self.sessions.get_mut(&id) else { return Renewal::NoSession };
         if session.phase == Phase::Absent {
             session.phase = Phase::Reclaiming(None);
         }
-        true
+        session.renew(self.terms, now)
     }
 
     /// The next lost change that the node of a session will send again. `false` if there is no such session.
@@ -144,13 +161,8 @@ impl<C: Clone> Sessions<C> {
 
     /// A renewal was received.
     pub fn renew(&mut self, id: SessionId, now: Moment) -> Renewal {
-        let patience = self.terms.acknowledgement();
-        let Some(session) = self.sessions.get_mut(&id) else { return Renewal::NoSession };
-        if session.changes.oldest().is_some_and(|oldest| now.since(oldest) >= patience) {
-            return Renewal::Behind;
-        }
-        session.lease.renew(now);
-        Renewal::Renewed { published: session.changes.published() }
+        let session = self.sessions.get_mut(&id);
+        session.map_or(Renewal::NoSession, |session| session.renew(self.terms, now))
     }
 
     /// The sessions whose lease is over: the caller ends each in a transaction, and then calls [`Sessions::ended`].
@@ -256,8 +268,6 @@ impl<C: Clone> Sessions<C> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     const A: SessionId = SessionId(1);
@@ -273,7 +283,9 @@ mod tests {
 
     fn fresh(sessions: &[SessionId]) -> Sessions<&'static str> {
         let mut table = Sessions::new(terms(), [], Recovered::Whole, at(0));
-        sessions.iter().for_each(|id| table.opened(*id, at(0)));
+        for id in sessions {
+            assert_eq!(table.opened(*id, at(0)), Renewal::Renewed { published: 0 });
+        }
         table
     }
 
@@ -299,7 +311,7 @@ mod tests {
     #[test]
     fn an_opening_that_is_sent_again_begins_the_lease_that_its_node_counts() {
         let mut table = fresh(&[A]);
-        table.opened(A, at(900));
+        assert_eq!(table.opened(A, at(900)), Renewal::Renewed { published: 0 });
         assert_eq!(table.overdue(at(1899)), []);
         assert_eq!(table.overdue(at(1901)), [A]);
     }
@@ -309,9 +321,14 @@ mod tests {
         let mut table = fresh(&[A, B]);
         table.publish(Some(A), &"change", at(100));
         assert_eq!(table.renew(B, at(599)), Renewal::Renewed { published: 1 });
-        assert_eq!(table.renew(B, at(600)), Renewal::Behind);
+        let behind = |age| Renewal::Behind { age: Duration::from_millis(age) };
+        assert_eq!(table.renew(B, at(600)), behind(1));
+        assert_eq!(table.resumed(B, at(650)), behind(51), "coming back renews no more than a renewal");
+        assert_eq!(table.opened(B, at(700)), behind(101), "nor does an opening that is sent again");
         assert_eq!(table.renew(A, at(600)), Renewal::Renewed { published: 0 });
         assert_eq!(table.overdue(at(1600)), [B], "counted from the last renewal that was granted");
+        table.acknowledge(B, 1);
+        assert_eq!(table.resumed(B, at(1500)), Renewal::Renewed { published: 1 }, "it has acknowledged");
     }
 
     #[test]
@@ -320,7 +337,7 @@ mod tests {
         assert_eq!(table.permit(None, Wish::Change), Permit::AfterGrace);
         assert_eq!(table.permit(None, Wish::Read), Permit::AfterGrace, "it may have been lost");
         assert_eq!(table.permit(Some(A), Wish::Reclaim), Permit::TooLate, "it has not resumed");
-        assert!(table.resumed(A, at(100)));
+        assert_eq!(table.resumed(A, at(100)), Renewal::Renewed { published: 1 });
         assert_eq!(table.permit(Some(A), Wish::Reclaim), Permit::Now);
         assert_eq!(table.permit(Some(A), Wish::Change), Permit::AfterGrace);
         assert!(table.reclaimed(A));
@@ -337,10 +354,10 @@ mod tests {
     fn lost_changes_of_several_nodes_are_done_in_their_old_order() {
         let position = |commit| Position { commit, ..Position::default() };
         let mut table: Sessions<()> = Sessions::new(terms(), [A, B], Recovered::TailLost, at(0));
-        assert!(table.resumed(A, at(1)) && table.declare(A, position(7)));
+        assert!(table.resumed(A, at(1)) != Renewal::NoSession && table.declare(A, position(7)));
         let replay = |table: &Sessions<()>, id, commit| table.permit(Some(id), Wish::Replay(position(commit)));
         assert_eq!(replay(&table, A, 7), Permit::AfterGrace, "the other session may have an earlier one");
-        assert!(table.resumed(B, at(2)) && table.declare(B, position(6)));
+        assert!(table.resumed(B, at(2)) != Renewal::NoSession && table.declare(B, position(6)));
         assert_eq!([replay(&table, A, 7), replay(&table, B, 6)], [Permit::AfterGrace, Permit::Now]);
         assert!(table.declare(B, position(9)));
         assert_eq!([replay(&table, A, 7), replay(&table, B, 9)], [Permit::Now, Permit::AfterGrace]);

@@ -18,6 +18,7 @@ use crate::hello::{self, Challenge, Hello, Proof, Shown, Unreadable, Welcome};
 use crate::io::{Broken, Pace, read_frame, write_frame};
 use crate::refusal::{Reason, Refusal};
 use crate::service::{Peer, Service};
+use crate::tls::certificate_fault;
 use crate::version::Versions;
 
 /// Why a connection was not admitted.
@@ -38,6 +39,21 @@ pub enum Failed {
     /// A message breaks a rule.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
+}
+
+impl Failed {
+    /// What a person has to know of the failure; `None` if the connection only broke. `is_vouched` says whether the
+    /// certificate of the server is one of a given authority. Without one, the server is a stranger until its proof: what
+    /// it says then may be said by anybody on the way, and must end nothing.
+    pub(crate) fn refusal(&self, is_vouched: bool) -> Option<Refusal> {
+        match self {
+            Self::Refused(refusal) if is_vouched => Some(refusal.clone()),
+            Self::Refused(refusal) => Some(refusal.clone().unproven()),
+            Self::Impostor => Some(Refusal::new(Reason::Unproven, self.to_string())),
+            Self::Broken(Broken::Io(error)) => certificate_fault(error).map(|why| Refusal::new(Reason::Unproven, why)),
+            Self::Broken(_) | Self::Unreadable(_) => None,
+        }
+    }
 }
 
 /// What this side offers.

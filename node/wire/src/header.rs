@@ -102,6 +102,9 @@ impl Role {
 
 /// The longest head on an admitted connection.
 pub const HEAD_BYTES: u32 = 256 << 10;
+/// The longest head of a reply. The memory for it is taken before the call is read, so a longer reply is payload, which
+/// the call has announced.
+pub const REPLY_HEAD_BYTES: u32 = 16 << 10;
 /// The longest payload on a connection for small calls.
 pub const SMALL_PAYLOAD_BYTES: u32 = 128 << 10;
 /// The longest payload on a connection for large transfers: four of the kernel's largest requests.

@@ -26,6 +26,9 @@ pub enum Reason {
     Protocol = 6,
     /// What is asked for is not there or not allowed, such as a bucket of that name: asking again changes nothing.
     Request = 7,
+    /// The server refuses, or was refused, before it has proven that it is the store. It may be anybody on the way to the
+    /// store, so nothing that exists may end by it. Never sent.
+    Unproven = 8,
 }
 
 /// A refusal, as it is sent.
@@ -71,9 +74,15 @@ impl Refusal {
         Self { reason: Reason::Version, message, versions: Some(ours) }
     }
 
+    /// What a server says that has not proven itself.
+    pub(crate) fn unproven(self) -> Self {
+        let message = format!("the server, which has not proven that it is the store, refuses: {}", self.message);
+        Self { reason: Reason::Unproven, message, versions: self.versions }
+    }
+
     /// Whether the same attempt may succeed later without a change of credentials or software.
     pub fn passes(&self) -> bool {
-        matches!(self.reason, Reason::Busy | Reason::Stopping | Reason::Other)
+        matches!(self.reason, Reason::Busy | Reason::Stopping | Reason::Other | Reason::Unproven)
     }
 
     /// The head of a frame that carries this refusal.
@@ -89,7 +98,8 @@ impl Refusal {
         let Ok(sent) = Sent::decode(head) else {
             return Self::new(Reason::Other, "the peer refused the connection or the call; its reason is unreadable");
         };
-        let reason = Reason::try_from(sent.reason).unwrap_or(Reason::Other);
+        let reason = Reason::try_from(sent.reason).ok().filter(|reason| *reason != Reason::Unproven);
+        let reason = reason.unwrap_or(Reason::Other);
         let message = sent.message.chars().filter(|c| !c.is_control()).take(MESSAGE_CHARS).collect();
         let versions = (sent.max != 0).then_some(Versions { min: sent.min, max: sent.max });
         Self { reason, message, versions }
@@ -120,5 +130,7 @@ mod tests {
         let read = Refusal::decode(&refusal.encode());
         assert!(read.message.starts_with("ab[2Jc") && read.message.chars().count() == MESSAGE_CHARS);
         assert_eq!(Refusal::decode(b"\xff\xff").reason, Reason::Other);
+        let said = Refusal::new(Reason::Unproven, "");
+        assert_eq!(Refusal::decode(&said.encode()).reason, Reason::Other, "only this side says so of another");
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
+use crate::budget::Budget;
 use crate::credential::{Claim, Secret};
 use crate::frame::Frame;
 use crate::header::{Bounds, Kind, Role};
@@ -85,11 +86,13 @@ pub trait Service: Send + Sync + 'static {
 pub struct Notices {
     role: Role,
     outgoing: mpsc::Sender<Outgoing>,
+    /// The memory for notices that wait in the queue: a peer that reads nothing makes the server hold no more.
+    memory: Budget,
 }
 
 impl Notices {
-    pub(crate) fn new(role: Role, outgoing: mpsc::Sender<Outgoing>) -> Self {
-        Self { role, outgoing }
+    pub(crate) fn new(role: Role, outgoing: mpsc::Sender<Outgoing>, memory: Budget) -> Self {
+        Self { role, outgoing, memory }
     }
 
     /// Queues a notice; waits while the queue of the connection is full.
@@ -98,19 +101,12 @@ impl Notices {
     /// [`Unsent`].
     pub async fn send(&self, head: Bytes) -> Result<(), Unsent> {
         let frame = self.frame(head)?;
-        self.outgoing.send(frame.into()).await.map_err(|_| Unsent::Gone)
-    }
-
-    /// Queues a notice unless the queue of the connection is full.
-    ///
-    /// # Errors
-    /// [`Unsent`].
-    pub fn try_send(&self, head: Bytes) -> Result<(), Unsent> {
-        let frame = self.frame(head)?;
-        self.outgoing.try_send(frame.into()).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Unsent::Full,
-            mpsc::error::TrySendError::Closed(_) => Unsent::Gone,
-        })
+        let share = tokio::select! {
+            share = self.memory.take(frame.head.len() as u64) => share,
+            () = self.outgoing.closed() => return Err(Unsent::Gone),
+        };
+        let notice = Outgoing { frame, shares: vec![share] };
+        self.outgoing.send(notice).await.map_err(|_| Unsent::Gone)
     }
 
     fn frame(&self, head: Bytes) -> Result<Frame, Unsent> {
@@ -129,10 +125,27 @@ pub enum Unsent {
     /// The connection ended; the next one receives what is still to be sent.
     #[error("the connection of the notice ended")]
     Gone,
-    /// The queue of the connection is full.
-    #[error("the queue of the connection is full")]
-    Full,
     /// The head is longer than its bound.
     #[error("the notice is longer than a head may be")]
     TooLong,
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn notices_that_a_peer_does_not_read_take_bounded_memory() {
+        let (outgoing, mut queue) = mpsc::channel(64);
+        let notices = Notices::new(Role::Control, outgoing, Budget::new(256 << 10));
+        let send = || notices.send(vec![0; 100 << 10].into()).now_or_never();
+        assert_eq!([send(), send()], [Some(Ok(())), Some(Ok(()))]);
+        assert_eq!(send(), None, "a third waits until one is written");
+        drop(queue.try_recv());
+        assert_eq!(send(), Some(Ok(())));
+        drop(queue);
+        assert_eq!(send(), Some(Err(Unsent::Gone)));
+    }
 }

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use bytes::Bytes;
+use objstore_base::certificate;
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::client::{Resumption, WebPkiServerVerifier};
@@ -20,7 +21,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::{
-    self, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme, version::TLS13,
+    self, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+    version::TLS13,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
@@ -69,6 +71,9 @@ pub enum Error {
     /// No key in the PEM.
     #[error("{0} holds no private key in PEM, or an encrypted one")]
     NoKey(&'static str),
+    /// Certificate and key do not belong together.
+    #[error("the key does not belong to the first certificate of the chain: give the files of one pair")]
+    Mismatch,
     /// Rustls does not accept them.
     #[error("the certificate, its key or its authority cannot be used")]
     Unusable(#[source] rustls::Error),
@@ -83,7 +88,13 @@ pub enum Error {
 /// The server's side: a cheap handle.
 #[derive(Clone)]
 pub struct Acceptor {
-    current: Arc<RwLock<TlsAcceptor>>,
+    current: Arc<RwLock<Current>>,
+}
+
+/// What new connections use.
+struct Current {
+    acceptor: TlsAcceptor,
+    expiry: Option<i64>,
 }
 
 impl Acceptor {
@@ -93,7 +104,7 @@ impl Acceptor {
     /// # Errors
     /// [`Error`].
     pub fn new(pair: Pair<'_>, nodes: Option<&[u8]>) -> Result<Self, Error> {
-        Ok(Self { current: Arc::new(RwLock::new(acceptor(pair, nodes)?)) })
+        Ok(Self { current: Arc::new(RwLock::new(current(pair, nodes)?)) })
     }
 
     /// Uses another certificate for the connections from now on.
@@ -101,14 +112,20 @@ impl Acceptor {
     /// # Errors
     /// [`Error`]; the certificate in use stays.
     pub fn replace(&self, pair: Pair<'_>, nodes: Option<&[u8]>) -> Result<(), Error> {
-        let next = acceptor(pair, nodes)?;
+        let next = current(pair, nodes)?;
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = next;
         Ok(())
     }
 
+    /// The expiry of the certificate in use, in seconds since 1970; `None` if it has none. Nodes refuse the server from then
+    /// on, so it belongs into the log and the metrics.
+    pub fn expiry(&self) -> Option<i64> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).expiry
+    }
+
     /// The TLS handshake of a connection: the stream, its binding, and the node's certificate if it shows one.
     pub(crate) async fn accept(&self, socket: TcpStream) -> io::Result<Accepted> {
-        let acceptor = self.current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let acceptor = self.current.read().unwrap_or_else(PoisonError::into_inner).acceptor.clone();
         let stream = acceptor.accept(socket).await?;
         let (_, connection) = stream.get_ref();
         let binding = binding(|material| connection.export_keying_material(material, EXPORTED, None))?;
@@ -131,7 +148,7 @@ pub(crate) struct Accepted {
     pub(crate) certificate: Option<Bytes>,
 }
 
-fn acceptor(pair: Pair<'_>, nodes: Option<&[u8]>) -> Result<TlsAcceptor, Error> {
+fn current(pair: Pair<'_>, nodes: Option<&[u8]>) -> Result<Current, Error> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[&TLS13])
@@ -144,11 +161,45 @@ fn acceptor(pair: Pair<'_>, nodes: Option<&[u8]>) -> Result<TlsAcceptor, Error> 
         }
     };
     let (chain, key) = parse(pair)?;
-    let mut config = builder.with_single_cert(chain, key).map_err(Error::Unusable)?;
+    let expiry = chain.first().and_then(|own| certificate::expiry(own));
+    let mut config = builder.with_single_cert(chain, key).map_err(unusable)?;
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(Current { acceptor: TlsAcceptor::from(Arc::new(config)), expiry })
+}
+
+fn unusable(error: rustls::Error) -> Error {
+    match error {
+        rustls::Error::InconsistentKeys(_) => Error::Mismatch,
+        error => Error::Unusable(error),
+    }
+}
+
+/// What is wrong with the server's certificate, if that is why a connection failed, and what to do.
+pub(crate) fn certificate_fault(error: &io::Error) -> Option<String> {
+    let Some(rustls::Error::InvalidCertificate(fault)) = error.get_ref()?.downcast_ref::<rustls::Error>() else {
+        return None;
+    };
+    Some(match fault {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "the certificate of the server has expired: renew it there, or correct the clock of this machine".to_owned()
+        }
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "the certificate of the server is not valid yet: correct the clock of this machine or of the server"
+                .to_owned()
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "the certificate of the server does not have the name by which it is reached: use a name that it has"
+                .to_owned()
+        }
+        // An authority of the same name, such as that of an earlier store, has another key.
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "the certificate of the server is not of the given authority: give the authority's file of this store"
+                .to_owned()
+        }
+        fault => format!("the certificate of the server cannot be verified: {fault}"),
+    })
 }
 
 /// The node's side: a cheap handle.
@@ -181,7 +232,7 @@ impl Connector {
             None => builder.with_no_client_auth(),
             Some(pair) => {
                 let (chain, key) = parse(pair)?;
-                builder.with_client_auth_cert(chain, key).map_err(Error::Unusable)?
+                builder.with_client_auth_cert(chain, key).map_err(unusable)?
             }
         };
         config.alpn_protocols = vec![ALPN.to_vec()];

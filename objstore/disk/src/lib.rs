@@ -108,6 +108,10 @@ pub trait Disk: Send + Sync {
         Ok(())
     }
 
+    /// Which start of the machine this is. While it stays the same, everything that was written can be read, synced or
+    /// not, however many processes died meanwhile.
+    fn machine(&self) -> Result<u64>;
+
     /// How long calls that make something durable took, since this disk was created; empty for a disk that does not
     /// measure it.
     fn sync_latency(&self) -> Latency {

@@ -22,6 +22,9 @@ use super::{Disk, File, Lock, Need, Permissions, Room, Space, regular, room};
 /// The longest note in a lock file that is read, in bytes: a process id and the name of its PID namespace.
 const NOTE_BYTES_MAX: u64 = 64;
 
+/// The number that the kernel draws at each start (random(4)).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// The operating system's disk.
 #[derive(Default)]
 pub struct RealDisk {
@@ -164,6 +167,14 @@ impl Disk for RealDisk {
     fn room(&self, dir: &Path, need: Need) -> Result<()> {
         // Approximately what the records of a change take in the journal.
         self.room.take(1024, need, || space_of(dir))
+    }
+
+    fn machine(&self) -> Result<u64> {
+        let text = fs::read_to_string(BOOT_ID).map_err(|error| failed("reading", Path::new(BOOT_ID), error))?;
+        let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+        let number = u128::from_str_radix(&digits, 16)
+            .map_err(|_| Error::Unusable { why: format!("{BOOT_ID} holds no number: mount /proc there") })?;
+        Ok((number >> 64) as u64 ^ number as u64)
     }
 
     fn sync_latency(&self) -> Latency {

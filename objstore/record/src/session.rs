@@ -77,6 +77,16 @@ pub struct Replay {
     /// For a slot: the bytes of the reply.
     #[prost(bytes = "vec", tag = "4")]
     pub reply: Vec<u8>,
+    /// For a slot: the number of the kernel's request; zero for none. The kernel sends it again to the node's next process,
+    /// which calls from another slot.
+    #[prost(uint64, tag = "5")]
+    pub unique: u64,
+    /// For a slot: the name of the operation.
+    #[prost(string, tag = "6")]
+    pub operation: String,
+    /// For a slot: only the first part of the call is done, the begin of a version; there is no reply yet.
+    #[prost(bool, tag = "7")]
+    pub is_part: bool,
 }
 
 /// The record of undelivered invalidations: entries that mounts have to drop from their caches.

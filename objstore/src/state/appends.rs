@@ -20,6 +20,7 @@ use std::sync::Arc;
 use objstore_files::RequestId;
 use parking_lot::Mutex;
 
+use super::writes::{self, Writes};
 use crate::disk::{Disk, File};
 use crate::error::Result;
 use crate::session_id::SessionId;
@@ -34,6 +35,8 @@ pub(crate) struct Appends {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     table: Mutex<Table>,
+    /// The writes at given offsets, which the session of another machine notes too.
+    pub writes: Writes,
 }
 
 #[derive(Default)]
@@ -111,7 +114,8 @@ impl Appends {
     /// The appends of a new session.
     pub fn new(disk: Arc<dyn Disk>, dir: &Path, id: SessionId) -> Self {
         let path = dir.join(FOLDER).join(file_name(id));
-        Self { disk, path, table: Mutex::default() }
+        let writes = Writes::new(disk.clone(), dir, id);
+        Self { disk, path, table: Mutex::default(), writes }
     }
 
     /// The appends of a continuing session, at the opening of a store, before any file has changed. `size_of` returns
@@ -122,7 +126,8 @@ impl Appends {
         id: SessionId,
         mut size_of: impl FnMut(u64) -> Result<Option<u64>>,
     ) -> Result<Self> {
-        let found = Self::new(disk, dir, id);
+        let writes = Writes::recover(disk.clone(), dir, id)?;
+        let found = Self { writes, ..Self::new(disk, dir, id) };
         if !found.disk.exists(&found.path)? {
             return Ok(found);
         }
@@ -209,21 +214,9 @@ impl Appends {
         }
     }
 
-    /// Frees the records of requests for which `is_answered` holds.
-    pub(crate) fn answered_all(&self, is_answered: impl Fn(u64) -> bool) {
-        let mut table = self.table.lock();
-        let Table { noted, free, .. } = &mut *table;
-        noted.retain(|unique, noted| {
-            let answered = is_answered(*unique);
-            if answered {
-                free.push(noted.slot);
-            }
-            !answered
-        });
-    }
-
     /// Removes the file of an ending session; opening a store removes leftovers.
     pub fn remove(&self) {
+        self.writes.remove();
         let mut table = self.table.lock();
         if table.file.take().is_some()
             && let Err(error) = self.disk.remove(&self.path)
@@ -251,14 +244,15 @@ fn file_name(id: SessionId) -> String {
     format!("{:016x}", id.get())
 }
 
-/// Removes the files of sessions that do not continue.
+/// Removes the files of sessions that do not continue, also those of their writes.
 pub(crate) fn sweep(disk: &dyn Disk, dir: &Path, goes_on: impl Fn(SessionId) -> bool) -> Result<()> {
     let folder = dir.join(FOLDER);
     if !disk.exists(&folder)? {
         return Ok(());
     }
     for name in disk.list(&folder)? {
-        let id = u64::from_str_radix(&name, 16).ok().and_then(SessionId::new);
+        let number = name.strip_suffix(writes::SUFFIX).unwrap_or(&name);
+        let id = u64::from_str_radix(number, 16).ok().and_then(SessionId::new);
         if !id.is_some_and(&goes_on) {
             disk.remove(&folder.join(name))?;
         }

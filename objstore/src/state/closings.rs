@@ -11,8 +11,33 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// Handles that sent FLUSH, by bucket and inode.
 #[derive(Default)]
 pub(crate) struct Closings {
-    files: Mutex<HashMap<(u64, u64), Vec<Closing>>>,
+    files: Mutex<Files>,
     fewer: Condvar,
+}
+
+#[derive(Default)]
+struct Files {
+    by_inode: HashMap<(u64, u64), Vec<Closing>>,
+    /// How many handles of each mount there are.
+    by_mount: HashMap<u64, usize>,
+}
+
+impl Files {
+    /// Removes the handles of a file for which `ends` holds.
+    fn remove(&mut self, file: (u64, u64), ends: impl Fn(&Closing) -> bool) {
+        let Some(closings) = self.by_inode.get_mut(&file) else { return };
+        closings.retain(|closing| {
+            let stays = !ends(closing);
+            if !stays && let Some(count) = self.by_mount.get_mut(&closing.mount) {
+                *count -= 1;
+            }
+            stays
+        });
+        if closings.is_empty() {
+            self.by_inode.remove(&file);
+        }
+        self.by_mount.retain(|_, count| *count > 0);
+    }
 }
 
 struct Closing {
@@ -25,49 +50,48 @@ struct Closing {
 impl Closings {
     /// A handle sent FLUSH.
     pub fn begin(&self, bucket: u64, ino: u64, mount: u64, handle: u64) {
-        let mut files = self.files.lock();
-        let closings = files.entry((bucket, ino)).or_default();
+        let files = &mut *self.files.lock();
+        let closings = files.by_inode.entry((bucket, ino)).or_default();
         if !closings.iter().any(|closing| (closing.mount, closing.handle) == (mount, handle)) {
             closings.push(Closing { mount, handle, stays: false });
+            *files.by_mount.entry(mount).or_default() += 1;
         }
     }
 
-    /// How many handles of a mount were said to close and are not closed.
-    pub fn count(&self, bucket: u64, ino: u64, mount: u64) -> usize {
+    /// How many handles of a mount were said to close and are not closed: of a file, and of all.
+    pub fn count(&self, bucket: u64, ino: u64, mount: u64) -> (usize, usize) {
         let files = self.files.lock();
-        let closings = files.get(&(bucket, ino)).into_iter().flatten();
-        closings.filter(|closing| closing.mount == mount).count()
+        let closings = files.by_inode.get(&(bucket, ino)).into_iter().flatten();
+        let of_file = closings.filter(|closing| closing.mount == mount).count();
+        (of_file, files.by_mount.get(&mount).copied().unwrap_or(0))
     }
 
     /// A handle was released.
     pub fn end(&self, bucket: u64, ino: u64, mount: u64, handle: u64) {
-        let mut files = self.files.lock();
-        if let Some(closings) = files.get_mut(&(bucket, ino)) {
-            closings.retain(|closing| (closing.mount, closing.handle) != (mount, handle));
-            if closings.is_empty() {
-                files.remove(&(bucket, ino));
-            }
-            self.fewer.notify_all();
-        }
+        let is_it = |closing: &Closing| (closing.mount, closing.handle) == (mount, handle);
+        self.files.lock().remove((bucket, ino), is_it);
+        self.fewer.notify_all();
     }
 
     /// Removes a mount that has ended, with all its handles.
     pub fn end_all(&self, mount: u64) {
-        self.files.lock().retain(|_, closings| {
+        let files = &mut *self.files.lock();
+        files.by_inode.retain(|_, closings| {
             closings.retain(|closing| closing.mount != mount);
             !closings.is_empty()
         });
+        files.by_mount.remove(&mount);
         self.fewer.notify_all();
     }
 
     /// Waits until no handle of a file closes any more.
     pub fn wait(&self, bucket: u64, ino: u64) {
         let mut files = self.files.lock();
-        let closes = |files: &mut HashMap<(u64, u64), Vec<Closing>>| {
-            files.get(&(bucket, ino)).is_some_and(|closings| closings.iter().any(|closing| !closing.stays))
+        let closes = |files: &mut Files| {
+            files.by_inode.get(&(bucket, ino)).is_some_and(|closings| closings.iter().any(|closing| !closing.stays))
         };
         if self.fewer.wait_while_for(&mut files, closes, PATIENCE).timed_out() {
-            let left = files.get_mut(&(bucket, ino)).into_iter().flatten();
+            let left = files.by_inode.get_mut(&(bucket, ino)).into_iter().flatten();
             left.for_each(|closing| closing.stays = true);
         }
     }
@@ -99,7 +123,7 @@ mod tests {
             let closings = &closings;
             scope.spawn(move || {
                 closings.wait(1, 2);
-                waited.send(closings.files.lock().contains_key(&(1, 2))).unwrap();
+                waited.send(closings.files.lock().by_inode.contains_key(&(1, 2))).unwrap();
             });
             closings.end(1, 2, 7, 10);
             assert!(waits.try_recv().is_err());
@@ -107,7 +131,8 @@ mod tests {
             assert!(!waits.recv().unwrap());
         });
         closings.end_all(7);
-        assert!(closings.files.lock().is_empty());
+        let files = closings.files.lock();
+        assert!(files.by_inode.is_empty() && files.by_mount.is_empty());
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod readers;
 mod recent;
 mod undelivered;
 mod writers;
+mod writes;
 
 pub(crate) use appends::{Appends, Before, sweep as sweep_appends};
 pub(crate) use calls::Calls;
@@ -32,3 +33,4 @@ pub(crate) use readers::{ReadGuard, Readers};
 pub(crate) use recent::RecentSyncs;
 pub(crate) use undelivered::UndeliveredLog;
 pub(crate) use writers::{Begun, Writers};
+pub(crate) use writes::{WriteNote, Writes};

@@ -1,8 +1,12 @@
 //! Many names looked up at once, compared with looking them up one by one.
 
+use std::cell::Cell;
+
 use super::random::Choices;
 use super::test_store::{self, TestStore};
-use crate::error::{Error, Posix};
+use crate::error::{Error, Posix, Result};
+use crate::meta::{Pair, Read, Value};
+use crate::tree::Tree;
 use crate::volume::{Attr, Kind, Make, Volume};
 
 fn compare(volume: &Volume, names: &[&str]) {
@@ -97,6 +101,49 @@ fn names_looked_up_together_are_what_they_are_one_by_one() {
     compare(&volume, &[]);
     drop(volume);
     test.audit_collected();
+}
+
+/// Counts the records that are read.
+struct Counting<'a>(&'a dyn Read, Cell<usize>);
+
+impl Counting<'_> {
+    fn count<T>(&self, found: Result<T>, records: impl Fn(&T) -> usize) -> Result<T> {
+        found.inspect(|found| self.1.set(self.1.get() + records(found)))
+    }
+}
+
+impl Read for Counting<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Value>> {
+        self.count(self.0.get(key), |_| 1)
+    }
+
+    fn scan(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>> {
+        self.count(self.0.scan(from, to, limit), Vec::len)
+    }
+
+    fn scan_back(&self, from: &[u8], to: &[u8], limit: usize) -> Result<Vec<Pair>> {
+        self.count(self.0.scan_back(from, to, limit), Vec::len)
+    }
+}
+
+#[test]
+fn names_far_apart_are_found_without_reading_all_between() {
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("far");
+    let volume = test.mount(&bucket);
+    for number in 0..3000 {
+        test_store::make_file(&volume, volume.root(), &format!("{number:04}")).unwrap();
+    }
+    // A directory sorts behind the file of its name; here both are there, and the mount shows the directory.
+    test.put(&bucket, "2999/below", b"x").unwrap();
+    let names = ["0000", "1500", "2500x", "2999"];
+    compare(&volume, &names);
+    let snapshot = test.store.core.meta.snapshot();
+    let ancestry = test.store.core.readable(&*snapshot, &bucket).unwrap();
+    let counting = Counting(&*snapshot, Cell::new(0));
+    let found = Tree { read: &counting, ancestry: &ancestry }.entries_of(volume.root(), &names).unwrap();
+    assert_eq!(found.iter().map(Option::is_some).collect::<Vec<_>>(), [true, true, false, true]);
+    assert!(counting.1.get() < 200, "{} records for {} names", counting.1.get(), names.len());
 }
 
 #[test]

@@ -40,6 +40,7 @@ pub(crate) use objstore_testing::random;
 mod refused_parts;
 mod remote;
 mod repair;
+mod repeated;
 mod replay;
 mod reserved;
 mod said;

@@ -200,3 +200,22 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
     remote.put("b", b"x");
     assert!(start.elapsed() < Duration::from_secs(10));
 }
+
+#[test]
+fn a_node_that_comes_back_again_and_again_and_acknowledges_nothing_loses_its_session() {
+    let terms = node_testing::Terms { lease: Duration::from_millis(1500), ..Default::default() };
+    let remote = Remote::new(Loopback::new(terms));
+    let weather = Weather::default();
+    let session = remote.lasting(&weather);
+    let _unread = session.changes();
+    std::thread::scope(|threads| {
+        let put = threads.spawn(|| remote.put("a", b"x"));
+        let start = Instant::now();
+        while remote.loopback.stats().expired == 0 {
+            assert!(start.elapsed() < Duration::from_secs(10), "the change waits for as long as the node comes back");
+            weather.cut_after(0);
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        put.join().expect("the change is answered");
+    });
+}

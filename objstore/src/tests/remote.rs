@@ -11,7 +11,7 @@ use objstore_files::{
     Reply, RequestId,
 };
 use objstore_files_testing::conformance::{Subject, tests};
-use objstore_files_testing::{read_reply, write_reply};
+use objstore_files_testing::{decoded, read_reply, write_reply};
 use parking_lot::Mutex;
 use prost::Message;
 
@@ -25,10 +25,11 @@ use crate::record::session::{Remote, Session};
 use crate::store::{Mode, Publication};
 use crate::volume::{Make, OpenRemote, ROOT_INO, RemoteSession, SlotCall, VolumeOptions};
 
-const ID: SessionId = SessionId(7 << 100);
+/// The id of the session in these tests.
+pub(super) const ID: SessionId = SessionId(7 << 100);
 
 impl TestStore {
-    fn publish(&self, bucket: &BucketName, node: &str, read_only: bool) -> String {
+    pub(super) fn publish(&self, bucket: &BucketName, node: &str, read_only: bool) -> String {
         self.publish_needing(bucket, (node, read_only), true)
     }
 
@@ -41,18 +42,18 @@ impl TestStore {
     }
 
     /// A session of the node `n1` on a bucket that is published to it.
-    fn remote(&self, bucket: &BucketName) -> RemoteSession {
+    pub(super) fn remote(&self, bucket: &BucketName) -> RemoteSession {
         let ticket = self.publish(bucket, "n1", false);
         self.store.open_remote(&opening(bucket, Some(ticket))).unwrap()
     }
 
     /// The same session after a restart of the store.
-    fn remote_again(&self) -> RemoteSession {
+    pub(super) fn remote_again(&self) -> RemoteSession {
         self.store.remote_session(ID).unwrap()
     }
 }
 
-fn opening(bucket: &BucketName, ticket: Option<String>) -> OpenRemote {
+pub(super) fn opening(bucket: &BucketName, ticket: Option<String>) -> OpenRemote {
     OpenRemote {
         id: ID,
         incarnation: Incarnation(1),
@@ -65,23 +66,28 @@ fn opening(bucket: &BucketName, ticket: Option<String>) -> OpenRemote {
     }
 }
 
-fn in_slot(slot: u32, sequence: u64) -> SlotCall {
-    SlotCall { call: CallId { slot, sequence }, digest: Digest([9; 16]), encode: write_reply }
+pub(super) fn in_slot(slot: u32, sequence: u64) -> SlotCall {
+    SlotCall { call: CallId { slot, sequence }, digest: Digest([9; 16]), encode: write_reply, decode: decoded }
 }
 
-fn context(session: &RemoteSession) -> Context {
+pub(super) fn context(session: &RemoteSession) -> Context {
     Context { session: session.about().number, caller: None, request: None }
 }
 
-fn call(session: &RemoteSession, slot: Option<SlotCall>, op: impl Into<Op<'static>>, data: &[u8]) -> Result<Reply> {
+pub(super) fn call(
+    session: &RemoteSession,
+    slot: Option<SlotCall>,
+    op: impl Into<Op<'static>>,
+    data: &[u8],
+) -> Result<Reply> {
     session.execute(&context(session), slot, op.into(), data).map(|answer| answer.reply)
 }
 
-fn create(name: &str) -> NameOp<'static> {
+pub(super) fn create(name: &str) -> NameOp<'static> {
     NameOp::Create { parent: ROOT_INO, name: name.to_owned().into(), owner: by_root(0o644) }
 }
 
-fn ino(reply: Reply) -> u64 {
+pub(super) fn ino(reply: Reply) -> u64 {
     match reply {
         Reply::Attr(attr) => attr.ino,
         other => panic!("{other:?}"),
@@ -103,7 +109,7 @@ struct Node {
 struct Calls {
     last: u64,
     sent: HashMap<u64, CallId>,
-    /// Replies that are not recorded.
+    /// Replies, for those that are not recorded in the slot.
     kept: HashMap<CallId, Reply>,
 }
 
@@ -126,9 +132,7 @@ impl FileService for Node {
         let slot = in_slot(3, calls.last + 1);
         let answer = self.session.execute(context, Some(slot), op, data)?;
         calls.last += 1;
-        if !answer.recorded {
-            calls.kept.insert(slot.call, answer.reply.clone());
-        }
+        calls.kept.insert(slot.call, answer.reply.clone());
         if let Some(RequestId { unique, .. }) = context.request {
             calls.sent.insert(unique, slot.call);
         }
@@ -552,7 +556,7 @@ fn a_peer_closes_only_what_it_opened() {
     for handle in 0..100 {
         call(&session, None, OpenOp::Closing { ino: file, handle }, b"").unwrap();
     }
-    assert_eq!(test.store.core.writers.closings.count(id, file, 0), 0);
+    assert_eq!(test.store.core.writers.closings.count(id, file, 0), (0, 0));
     call(&session, None, OpenOp::OpenWriter { ino: file }, b"").unwrap();
     for handle in 0..100 {
         call(&session, None, OpenOp::Closing { ino: file, handle }, b"").unwrap();
@@ -565,4 +569,37 @@ fn a_peer_closes_only_what_it_opened() {
     test.store.end_remote(ID).unwrap();
     test.audit_collected();
     assert!(test.store.bucket(&name("volume")).is_ok());
+}
+
+#[test]
+fn what_a_hostile_peer_makes_the_store_hold_is_bounded() {
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("volume");
+    test.put(&bucket, "f", b"x").unwrap();
+    let session = test.remote(&bucket);
+    let file = ino(call(&session, None, NameOp::Lookup { parent: ROOT_INO, name: "f".into() }, b"").unwrap());
+    let shared = &test.store.core;
+    for handle in 0..3000 {
+        call(&session, None, OpenOp::OpenWriter { ino: file }, b"").unwrap();
+        call(&session, None, OpenOp::Closing { ino: file, handle }, b"").unwrap();
+    }
+    let mount = shared.persistent.of_bucket(test.store.bucket(&bucket).unwrap().id)[0].1;
+    let (closing, all) = shared.writers.closings.count(test.store.bucket(&bucket).unwrap().id, file, mount);
+    assert_eq!((closing, all), (1024, 1024), "handles that other writers look at");
+    let mut calls = 0;
+    let refused = loop {
+        let inos: Vec<u64> = (0..16 << 10).map(|ino| calls << 20 | ino).collect();
+        match call(&session, None, OpenOp::OpenBefore { inos: inos.into() }, b"") {
+            Ok(_) => calls += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::TooMany { .. }) && calls == 64, "{calls} {refused}");
+    for ino in 0..10_000 {
+        call(&session, None, NameOp::Forget { ino, count: u64::MAX }, b"").unwrap();
+    }
+    call(&session, None, AttributeOp::Attr { ino: file }, b"").unwrap();
+    test.store.end_remote(ID).unwrap();
+    assert_eq!(shared.writers.closings.count(test.store.bucket(&bucket).unwrap().id, file, mount), (0, 0));
+    test.audit_collected();
 }

@@ -16,6 +16,11 @@ use crate::record::{decode, decode_shared};
 use super::cursor::after;
 use super::dir_name;
 
+/// How many entries of a directory are read for each name that is searched in it, before each is searched by itself.
+const READ_PER_NAME: usize = 4;
+/// As many are read for a few names.
+const READ_AT_LEAST: usize = 64;
+
 /// A branch's tree at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Tree<'a> {
@@ -138,10 +143,21 @@ impl<'a> Tree<'a> {
     pub fn entries_of(&self, parent: u64, names: &[&str]) -> Result<Vec<Option<Dirent>>> {
         let (Some(first), Some(last)) = (names.first(), names.last()) else { return Ok(Vec::new()) };
         let key = |name: &str| key::dirent(self.ancestry.clone_group, parent, name);
+        // Names may lie far apart: then each is searched by itself, in place of reading all between.
+        let most = READ_PER_NAME * names.len() + READ_AT_LEAST;
         // The last may be a directory.
-        let records = self.ancestry.records(self.read, &key(first), &key(&after(&dir_name(last))));
-        let held: HashMap<String, Dirent> = records.map(|seen| named(&seen?)).collect::<Result<_>>()?;
-        Ok(names.iter().map(|name| held.get(&dir_name(name)).or_else(|| held.get(*name)).copied()).collect())
+        let seen = self.ancestry.scan(self.read, &key(first), &key(&after(&dir_name(last))), most)?;
+        let read: Vec<(String, Dirent)> = seen.iter().map(named).collect::<Result<_>>()?;
+        let reached = read.last().filter(|_| read.len() == most).map(|(name, _)| name.clone());
+        let held: HashMap<String, Dirent> = read.into_iter().collect();
+        let find = |name: &&str| {
+            let directory = dir_name(name);
+            match &reached {
+                Some(reached) if directory > *reached => Ok(self.entry(parent, name)?.map(|found| found.dirent)),
+                _ => Ok(held.get(&directory).or_else(|| held.get(*name)).copied()),
+            }
+        };
+        names.iter().map(find).collect()
     }
 
     /// Whether directory `below` is `above` or lies in it.

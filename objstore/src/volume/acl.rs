@@ -19,7 +19,7 @@ impl Volume {
     /// EACCES for a default ACL of anything but a directory; EOPNOTSUPP for a symbolic link; ENOSPC if it has no room
     /// for the entries that the setter was not shown.
     pub fn set_acl(&self, ino: u64, which: WhichAcl, acl: Acl, how: SetAcl) -> Result<()> {
-        self.change(move |tx| {
+        self.change_last(move |tx| {
             let mut inode = tx.own(ino)?;
             inode.refuse_fixed(Touching::Changes)?;
             check_kind(&inode, which)?;
@@ -48,7 +48,7 @@ impl Volume {
 
     /// Removes an ACL; a missing one is no error, as on other file systems.
     pub fn remove_acl(&self, ino: u64, which: WhichAcl) -> Result<()> {
-        self.change(move |tx| {
+        self.change_last(move |tx| {
             let mut inode = tx.own(ino)?;
             inode.refuse_fixed(Touching::Changes)?;
             match which {

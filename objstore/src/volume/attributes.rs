@@ -23,15 +23,15 @@ impl Volume {
         if let Some(size) = set.size {
             self.set_size(ino, size, set.kill_privileges)?;
         }
-        let inode = match set.mtime {
+        let (_, inode) = match set.mtime {
             Some(_) if set.size.is_none() => self.describing(ino, || self.apply(ino, set))?,
             _ => self.apply(ino, set)?,
         };
         Ok(attr(ino, &inode))
     }
 
-    fn apply(&self, ino: u64, set: SetAttr) -> Result<Inode> {
-        self.change(move |tx| {
+    fn apply(&self, ino: u64, set: SetAttr) -> Result<(u64, Inode)> {
+        self.change_last(move |tx| {
             if set.mtime.is_some() {
                 // The change of size has just begun the version.
                 if set.size.is_none() {
@@ -48,7 +48,7 @@ impl Volume {
             if let Some(dirty) = tx.core.dirty.entry(tx.bucket.id, ino).filter(|dirty| !dirty.is_noncurrent()) {
                 dirty.show(&mut inode);
             }
-            Ok(inode)
+            Ok((ino, inode))
         })
     }
 

@@ -22,7 +22,7 @@ use crate::error::Result;
 use crate::meta::Durability;
 use crate::record::inode::Inode;
 use crate::state::DirtyFile;
-use crate::tree::exceeded;
+use crate::tree::{Tx, exceeded};
 
 impl Volume {
     /// Flushes a file and ends its dirty state.
@@ -177,17 +177,7 @@ impl Volume {
     /// Clears what a change of content clears: capabilities, and with `kill` setuid and setgid. If it clears any, this
     /// session's own feed reports it.
     pub fn lose_privileges(&self, ino: u64, kill: bool) -> Result<()> {
-        self.change(move |tx| {
-            let mut inode = tx.own(ino)?;
-            if kill {
-                disarm(tx, &mut inode);
-            }
-            inode.lose_capabilities();
-            inode.ctime = tx.now.0;
-            tx.save(ino, &inode);
-            tx.tell(Change::Attributes { ino });
-            Ok(())
-        })
+        self.change_last(without_privileges(ino, kill))
     }
 
     /// Whether the in-place blob of a file in extents already holds all of a range.
@@ -233,5 +223,20 @@ impl super::Session {
         // Without a quota the grant is large, so that it is rarely renewed.
         let ample = record.quota_bytes.is_none() && allow(bytes.max(room / 2));
         if ample || allow(bytes) { Ok(()) } else { Err(exceeded(name, &record, &used, bytes)) }
+    }
+}
+
+/// The change of an inode that loses its privileges: capabilities, and with `kill` setuid and setgid.
+pub(super) fn without_privileges(ino: u64, kill: bool) -> impl FnOnce(&mut Tx<'_>) -> Result<()> + Send + 'static {
+    move |tx| {
+        let mut inode = tx.own(ino)?;
+        if kill {
+            disarm(tx, &mut inode);
+        }
+        inode.lose_capabilities();
+        inode.ctime = tx.now.0;
+        tx.save(ino, &inode);
+        tx.tell(Change::Attributes { ino });
+        Ok(())
     }
 }

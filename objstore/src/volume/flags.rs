@@ -51,7 +51,7 @@ impl Volume {
                 return Err(Posix::InUse.into());
             }
         }
-        self.change(move |tx| {
+        self.change_last(move |tx| {
             tx.flush_final(ino)?;
             let mut inode = tx.own(ino)?;
             // An immutable file keeps its other flags, too, until it is no longer immutable.

@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::dirty::without_privileges;
 use super::flags::Touching;
 use super::in_place::{Found, InPlaceBlob};
 use super::session::Volume;
@@ -71,6 +72,9 @@ impl Volume {
             if self.dirty(ino).is_some_and(|dirty| dirty.append_only) {
                 return Err(Posix::NotPermitted.into());
             }
+            if self.notes_writes() {
+                return self.write_alone(ino, offset, data, how);
+            }
             if self.write_dirty(ino, offset, data)? {
                 return Ok(());
             }
@@ -79,10 +83,27 @@ impl Volume {
         })
     }
 
+    /// Writes for another machine, under the inode's exclusive lock: nobody else writes between the bytes and their note.
+    fn write_alone(&self, ino: u64, offset: u64, data: &[u8], how: Write) -> Result<()> {
+        let _alone = self.0.core.gates.reshape(self.0.bucket, ino);
+        self.write_noted((ino, offset), data, || {
+            let end = offset.checked_add(data.len() as u64).filter(|end| *end <= SIZE_MAX).ok_or(Posix::TooLarge)?;
+            let dirty = match self.dirty(ino) {
+                Some(dirty) if dirty.whole || end > dirty.size() => Some(dirty),
+                Some(dirty) if self.is_in_place(ino, &dirty, offset, end)? => Some(dirty),
+                _ => None,
+            };
+            match dirty {
+                Some(dirty) if self.extend_dirty(ino, &dirty, offset, data)? => Ok(()),
+                _ => self.write_cold(ino, offset, data, how),
+            }
+        })
+    }
+
     /// Clears privileges of a dirty file that its writes have to clear.
     fn disarm(&self, ino: u64, kill: bool) -> Result<()> {
         match self.dirty(ino) {
-            Some(dirty) if dirty.takes_privileges(kill) => self.lose_privileges(ino, kill),
+            Some(dirty) if dirty.takes_privileges(kill) => self.change(without_privileges(ino, kill)),
             _ => Ok(()),
         }
     }

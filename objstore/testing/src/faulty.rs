@@ -110,6 +110,10 @@ impl Disk for FaultyDisk {
         self.real.spread(dir);
     }
 
+    fn machine(&self) -> Result<u64> {
+        self.real.machine()
+    }
+
     fn make_dir_all(&self, dir: &Path) -> Result<()> {
         self.real.make_dir_all(dir)
     }

@@ -25,7 +25,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use objstore::Store;
+use objstore::{Store, accept};
 use s3s::region::Region;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -45,8 +45,6 @@ pub use tls::{Tls, TlsError};
 
 /// How long the delivery of access logs may take after the last request of a server.
 pub const DELIVERY_LIMIT: Duration = Duration::from_secs(5);
-/// The pause after the system had no descriptor or memory for a connection.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A configured S3 endpoint.
 pub struct Server {
@@ -103,13 +101,12 @@ impl Server {
             let accepted = tokio::select! {
                 () = &mut shutdown => break,
                 accepted = listener.accept() => (accepted, false),
-                accepted = accept(self.website.as_ref()) => (accepted, true),
+                accepted = accepted_by(self.website.as_ref()) => (accepted, true),
             };
             let (accepted, website) = accepted;
             match accepted {
                 Ok((socket, from)) => self.admit(socket, (from, website), &stop),
-                Err(error) if passes(&error) => tokio::time::sleep(ACCEPT_PAUSE).await,
-                Err(error) => return Err(Error::Accept(error)),
+                Err(error) => accept::recover(error, "a connection").await.map_err(Error::Accept)?,
             }
         }
         drop((listener, self.website.take()));
@@ -144,26 +141,9 @@ impl Server {
 }
 
 /// The next connection of a listener; without one there never is any.
-async fn accept(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
+async fn accepted_by(listener: Option<&TcpListener>) -> io::Result<(TcpStream, SocketAddr)> {
     match listener {
         Some(listener) => listener.accept().await,
         None => std::future::pending().await,
     }
-}
-
-/// Whether accepting may succeed again soon: a client disconnected, or descriptors or memory ran out.
-fn passes(error: &io::Error) -> bool {
-    const ENOMEM: i32 = 12;
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    const ENOBUFS: i32 = 105;
-    let exhausted = matches!(error.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE | ENOBUFS));
-    if exhausted {
-        tracing::warn!(%error, "cannot accept a connection; raise the limit of open files");
-    }
-    exhausted
-        || matches!(
-            error.kind(),
-            io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
-        )
 }

@@ -60,7 +60,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("node-certificate", &["objstore-base", "objstore-disk"]),
-    ("node-wire", &["node-certificate", "corpora"]),
+    ("node-wire", &["objstore-base", "node-certificate", "corpora"]),
     ("node-session", &["node-wire", "objstore-base", "objstore-testing"]),
     ("node-server", &["node-codec", "node-session", "node-wire", "objstore-base", "objstore-files"]),
     ("node-client", &["node-codec", "node-session", "node-wire", "objstore-base", "objstore-files"]),

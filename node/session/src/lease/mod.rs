@@ -60,4 +60,17 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_process_that_resumes_a_session_which_is_behind_counts_from_the_last_renewal() {
+        let mut lease = Lease::aged(terms(), at(5000), Duration::from_millis(600));
+        assert_eq!(
+            [5000, 5399, 5400].map(|now| lease.standing(at(now))),
+            [Standing::Stale, Standing::Stale, Standing::Expired]
+        );
+        let mut lease = Lease::aged(terms(), at(5000), Duration::ZERO);
+        assert_eq!(lease.standing(at(5499)), Standing::Fresh);
+        let mut lease = Lease::aged(terms(), at(100), Duration::from_millis(101));
+        assert_eq!(lease.standing(at(100)), Standing::Expired, "it was renewed before this machine was started");
+    }
 }

@@ -30,6 +30,13 @@ impl Lease {
         Self { terms, sent, is_expired: false }
     }
 
+    /// The lease of a session that is resumed by a message sent at this moment, when the store had renewed the lease last
+    /// `age` before it received the message. A lease from before the start of this machine's clock is over.
+    pub fn aged(terms: Terms, sent: Moment, age: Duration) -> Self {
+        let renewed = sent.before(age);
+        Self { terms, sent: renewed.unwrap_or(sent), is_expired: renewed.is_none() }
+    }
+
     /// The store renewed the lease; the renewal was sent at this moment. `false` if that is too late.
     pub fn renewed(&mut self, sent: Moment) -> bool {
         if !self.is_expired {

@@ -1,5 +1,7 @@
 //! The store's side of a lease.
 
+use std::time::Duration;
+
 use crate::{Moment, Terms};
 
 /// The lease of a session, as the store sees it.
@@ -20,6 +22,11 @@ impl Granted {
     /// A renewal was received.
     pub fn renew(&mut self, received: Moment) {
         self.received = self.received.max(received);
+    }
+
+    /// How long ago the last renewal was received.
+    pub fn age(&self, now: Moment) -> Duration {
+        now.since(self.received)
     }
 
     /// From this moment on the node serves nothing any more.

@@ -1,5 +1,7 @@
 //! How the simulated node handles the messages of the store.
 
+use std::time::Duration;
+
 use super::checker::Checker;
 use super::node::{Node, Stage, moment};
 use super::packet::{Act, Kind, Op, Packet};
@@ -66,9 +68,11 @@ impl Node {
         let is_other = boot != self.boot;
         let calls: Vec<CallId> = packet.recorded.iter().map(|one| recorded(one).0).collect();
         let sent = if self.planted == Planted::CountsFromAnswer { now } else { moment(packet.number) };
-        match &mut self.lease {
-            Some(lease) => drop(lease.renewed(sent)),
-            None => self.lease = Some(Lease::new(self.terms, sent)),
+        let age = Duration::from_micros(packet.age);
+        match (&mut self.lease, sent.before(age)) {
+            (Some(lease), Some(renewed)) => drop(lease.renewed(renewed)),
+            (Some(_), None) => {}
+            (none @ None, _) => *none = Some(Lease::aged(self.terms, sent, age)),
         }
         if self.is_successor || !self.is_open {
             self.slots = Slots::inherited(SLOTS, boot, &calls);

@@ -122,6 +122,9 @@ pub(super) struct Packet {
     pub(super) tokens: Vec<u64>,
     #[prost(message, repeated, tag = "14")]
     pub(super) recorded: Vec<Recorded>,
+    /// How long ago the lease was renewed, in microseconds, if the answer to a resumption does not renew it.
+    #[prost(uint64, tag = "15")]
+    pub(super) age: u64,
 }
 
 impl Packet {

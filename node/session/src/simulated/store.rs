@@ -7,6 +7,7 @@ use objstore_testing::random::Choices;
 
 use super::checker::Checker;
 use super::ledger::{Commit, Ledger};
+use super::node::micros;
 use super::packet::{Act, Kind, Op, Packet, Recorded};
 use super::planted::Planted;
 use crate::change::Delivery;
@@ -272,7 +273,7 @@ impl Store {
         if !is_known && self.sessions.permit(None, Wish::Change) == Permit::Now {
             self.ledger.commit(Commit::Open(id, node));
             self.ledger.sync();
-            self.sessions.opened(id, now);
+            let _ = self.sessions.opened(id, now);
             self.tables.insert(id, Table::new(id, SLOTS, Incarnation(0)));
         }
     }
@@ -285,7 +286,10 @@ impl Store {
             return sent;
         }
         self.incarnations.insert(id, packet.incarnation);
-        self.sessions.resumed(id, now);
+        let age = match self.sessions.resumed(id, now) {
+            Renewal::Behind { age } => micros(Moment::after_start(age)) + 1,
+            Renewal::Renewed { .. } | Renewal::NoSession => 0,
+        };
         let outcomes = self.ledger.state.outcomes.range((id, 0)..=(id, u32::MAX));
         let recorded = outcomes.map(|((_, slot), outcome)| Recorded {
             slot: *slot,
@@ -294,7 +298,7 @@ impl Store {
         });
         let recorded = recorded.collect();
         let (number, included) = (packet.number, self.sessions.included(id));
-        sent.push((node, Packet { number, included, recorded, ..self.packet(Kind::Resume, id) }));
+        sent.push((node, Packet { number, included, recorded, age, ..self.packet(Kind::Resume, id) }));
         sent
     }
 
@@ -321,7 +325,7 @@ impl Store {
                 let answer = Packet { number: packet.number, included: published, ..self.packet(Kind::Renew, id) };
                 vec![(node, answer)]
             }
-            Renewal::Behind => self.deliveries(id, node),
+            Renewal::Behind { .. } => self.deliveries(id, node),
             Renewal::NoSession => vec![(node, self.packet(Kind::NoSession, id))],
         }
     }

@@ -12,7 +12,6 @@ use super::connection::{Connection, open};
 use super::{CallError, Config, Event, Transport};
 use crate::Random;
 use crate::backoff::Backoff;
-use crate::handshake::Failed;
 use crate::header::Role;
 use crate::refusal::Refusal;
 use crate::service::Answer;
@@ -123,10 +122,12 @@ impl<T: Transport> Keeper<T> {
                     }
                     self.down(refusal).await;
                 }
-                Err(Failed::Refused(refusal)) => self.down(Some(refusal)).await,
                 Err(failed) => {
                     tracing::debug!(role = ?self.role, %failed, "the store cannot be reached");
-                    self.state.send_replace(State::Away);
+                    match failed.refusal(!self.transport.trusts_any_certificate()) {
+                        Some(refusal) => self.down(Some(refusal)).await,
+                        None => drop(self.state.send_replace(State::Away)),
+                    }
                 }
             }
             let pause = self.pause();

@@ -1,10 +1,12 @@
 //! One connection at the store, from its handshake to its end.
 //!
 //! - Before the reader reads the body of a call, it waits for a free place among the running calls, and for memory for
-//!   the call and its answer. So a peer that asks for more waits unread.
+//!   the call and its answer. So a peer that asks for more waits unread. Its pings wait too, so the server says by itself
+//!   that it is alive.
 //! - The reader polls a call once itself: a call that is answered from memory never changes threads.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -16,12 +18,12 @@ use tokio::time::timeout;
 
 use super::admission::Stranger;
 use super::sessions::Member;
-use super::{CONTROL_CONNECTION_BYTES, DRAIN, Shared};
+use super::{CONTROL_CONNECTION_BYTES, DRAIN, EVICTED, Shared};
 use crate::budget::{Budget, Share};
 use crate::credential::Binding;
 use crate::frame::{Frame, body_bytes};
 use crate::handshake::{Bound, Failed, Terms, receive};
-use crate::header::{Bounds, HEAD_BYTES, Header, Invalid, Kind, Role, flag};
+use crate::header::{Bounds, Header, Invalid, Kind, REPLY_HEAD_BYTES, Role, flag};
 use crate::io::{Broken, Pace, Writer, read_body, read_header};
 use crate::outbox::{Outgoing, Ping, QUEUE_FRAMES, write};
 use crate::refusal::{Reason, Refusal};
@@ -44,7 +46,10 @@ pub(super) async fn serve<V, S>(
     let terms = Terms { requests: limits.requests, idle: limits.idle, limit: limits.hello };
     let bound = Bound { stream: &mut stream, binding: &binding };
     let begun = |session: &Bytes| member = Some(shared.sessions.enter(session));
-    let received = receive(bound, (&shared.service, certificate), (shared.offer, terms), nonce.into(), begun).await;
+    let received = tokio::select! {
+        received = receive(bound, (&shared.service, certificate), (shared.offer, terms), nonce.into(), begun) => received,
+        () = stranger.evicted() => return tracing::debug!("{EVICTED}"),
+    };
     let (peer, member) = match (received, member) {
         (Ok(peer), Some(member)) => (Arc::new(peer), member),
         (Ok(_), None) => return,
@@ -79,7 +84,8 @@ where
     let limits = &shared.limits;
     let writer = write(Writer::new(output, limits.stall), queue, peer.role, Ping::Never);
     let mut writer = tokio::spawn(writer);
-    shared.service.connected(&peer, Notices::new(peer.role, outgoing.clone()));
+    let notices = Budget::new(CONTROL_CONNECTION_BYTES);
+    shared.service.connected(&peer, Notices::new(peer.role, outgoing.clone(), notices));
     let role = peer.role;
     let own_bytes = if role == Role::Control { CONTROL_CONNECTION_BYTES } else { limits.connection_bytes };
     let mut connection = Connection {
@@ -158,12 +164,12 @@ impl<V: Service> Connection<V> {
         }
         match header.kind {
             Kind::Request => {
-                let held = self.hold(&header).await;
+                let held = self.alive(self.hold(&header)).await;
                 let frame = read_body(input, &header, pace).await?;
                 self.start(frame, held).await
             }
             Kind::Notice => {
-                let _share = self.shared_memory().take(body_bytes(&header) as u64).await;
+                let _share = self.alive(self.shared_memory().take(body_bytes(&header) as u64)).await;
                 let frame = read_body(input, &header, pace).await?;
                 self.shared.service.notice(&self.peer, frame.head).await;
                 Ok(())
@@ -176,10 +182,23 @@ impl<V: Service> Connection<V> {
         }
     }
 
+    /// Waits while the connection is not read, and tells the peer that the server is alive. A server that did so all the
+    /// time would seem alive over a connection on which nothing arrives.
+    async fn alive<T>(&self, waiting: impl Future<Output = T>) -> T {
+        let mut waiting = pin!(waiting);
+        loop {
+            if let Ok(done) = timeout(self.shared.limits.alive, waiting.as_mut()).await {
+                return done;
+            }
+            // A full queue says as much, or the peer reads nothing.
+            let _ = self.outgoing.try_send(Frame::new(Kind::Pong, self.role, "").into());
+        }
+    }
+
     /// Waits for what the call and its answer may hold.
     async fn hold(&self, header: &Header) -> Held {
         let place = Arc::clone(&self.places).acquire_owned().await.expect("the places of a connection stay open");
-        let bytes = body_bytes(header) as u64 + u64::from(header.reply_bytes);
+        let bytes = body_bytes(header) as u64 + u64::from(header.reply_bytes) + u64::from(REPLY_HEAD_BYTES);
         // The connection's own first, so that one connection never holds the memory of all while it waits for its own.
         let own = self.memory.take(bytes).await;
         let all = self.shared_memory().take(bytes).await;
@@ -264,7 +283,7 @@ async fn answer<V: Service>(
 /// An answer beyond its bounds would break the connection for all other calls.
 fn bounded(answer: Answer, reply_bytes: u32) -> Result<Answer, Refusal> {
     let fits = |part: &Bytes, most: u32| u32::try_from(part.len()).is_ok_and(|length| length <= most);
-    if fits(&answer.head, HEAD_BYTES) && fits(&answer.payload, reply_bytes) {
+    if fits(&answer.head, REPLY_HEAD_BYTES) && fits(&answer.payload, reply_bytes) {
         return Ok(answer);
     }
     tracing::error!(head = answer.head.len(), payload = answer.payload.len(), reply_bytes, "an answer is too long");

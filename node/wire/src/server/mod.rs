@@ -2,7 +2,7 @@
 //!
 //! - Everything a peer can make the server hold is bounded: [`Limits`] has each bound and its reason.
 //! - Peers that are not admitted yet (strangers) and admitted ones have separate limits, and strangers also one for
-//!   each address. So no stranger keeps a node out.
+//!   each address. Where strangers hold all places, a newcomer takes one from them. So no stranger keeps a node out.
 //! - The end of a session closes its connections, and drops its calls that are still running.
 
 mod admission;
@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use objstore_base::accept;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -33,13 +34,13 @@ use crate::version::{SPOKEN, Versions};
 use admission::Admission;
 use sessions::Sessions;
 
-/// The pause after the system had no descriptor or memory for a connection.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// The memory for calls of one control connection: one largest head.
+/// The memory for calls of one control connection: one largest head, and as much for its notices that wait.
 const CONTROL_CONNECTION_BYTES: u64 = 256 << 10;
 /// The memory for calls of all control connections. It is apart, so that a renewal never waits for transfers, whose memory
 /// may all be in use while the disk is slow.
 const CONTROL_BYTES: u64 = 64 << 20;
+/// What is logged of a stranger that ends for a newcomer.
+const EVICTED: &str = "a connection is closed for a newer one: too many peers are not admitted yet";
 /// How long connections may take to end at a shutdown.
 const DRAIN: Duration = Duration::from_secs(2);
 
@@ -48,9 +49,10 @@ const DRAIN: Duration = Duration::from_secs(2);
 pub struct Limits {
     /// The most admitted connections: three for each session of a node.
     pub connections: usize,
-    /// The most connections that are not admitted yet.
+    /// The most connections that are not admitted yet, from addresses that no peer was admitted from; and as many from
+    /// those others.
     pub strangers: usize,
-    /// The most of these from one address.
+    /// The most of these from one address. Beyond, the oldest one ends.
     pub strangers_per_address: usize,
     /// The most calls of one connection that run at once.
     pub requests: u32,
@@ -65,6 +67,8 @@ pub struct Limits {
     pub hello: Duration,
     /// How long an admitted connection may be quiet; nodes send a ping more often.
     pub idle: Duration,
+    /// How often a connection that waits for memory says that the server is alive, since it reads no ping then.
+    pub alive: Duration,
     /// How long a frame may take from its first byte to its last: 4 MiB at 140 KB/s.
     pub frame: Duration,
     /// How long a write may make no progress.
@@ -83,6 +87,7 @@ impl Default for Limits {
             tls: Duration::from_secs(5),
             hello: Duration::from_secs(5),
             idle: Duration::from_secs(60),
+            alive: Duration::from_secs(2),
             frame: Duration::from_secs(30),
             stall: Duration::from_secs(30),
         }
@@ -174,8 +179,7 @@ impl<V: Service> Server<V> {
             };
             match accepted {
                 Ok((socket, from)) => self.admit(socket, from, tls.clone()),
-                Err(error) if passes(&error) => tokio::time::sleep(ACCEPT_PAUSE).await,
-                Err(error) => return Err(error),
+                Err(error) => accept::recover(error, "a connection of a node").await?,
             }
         }
         drop(listener);
@@ -186,17 +190,18 @@ impl<V: Service> Server<V> {
     }
 
     fn admit(&self, socket: TcpStream, from: SocketAddr, tls: Acceptor) {
-        let Some(stranger) = self.shared.admission.enter(from.ip()) else {
-            tracing::debug!(%from, "a connection is closed: too many peers are not admitted yet");
-            return;
-        };
+        let stranger = self.shared.admission.enter(from.ip());
         let shared = Arc::clone(&self.shared);
         tokio::spawn(async move {
             let handshake = async {
                 socket.set_nodelay(true)?;
                 tls.accept(socket).await
             };
-            let accepted = match timeout(shared.limits.tls, handshake).await {
+            let accepted = tokio::select! {
+                accepted = timeout(shared.limits.tls, handshake) => accepted,
+                () = stranger.evicted() => return tracing::debug!(%from, "{EVICTED}"),
+            };
+            let accepted = match accepted {
                 Ok(Ok(accepted)) => accepted,
                 Ok(Err(error)) => return tracing::debug!(%from, %error, "a TLS handshake failed"),
                 Err(_) => return tracing::debug!(%from, "a TLS handshake took too long"),
@@ -211,22 +216,7 @@ impl<V: Service> Server<V> {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        if let Some(stranger) = self.shared.admission.enter(from.ip()) {
-            connection::serve(Arc::clone(&self.shared), stream, (binding, None), stranger).await;
-        }
+        let stranger = self.shared.admission.enter(from.ip());
+        connection::serve(Arc::clone(&self.shared), stream, (binding, None), stranger).await;
     }
-}
-
-/// Whether accepting may succeed again soon: a client disconnected, or descriptors or memory ran out.
-fn passes(error: &io::Error) -> bool {
-    const ENOMEM: i32 = 12;
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    const ENOBUFS: i32 = 105;
-    let exhausted = matches!(error.raw_os_error(), Some(ENOMEM | ENFILE | EMFILE | ENOBUFS));
-    if exhausted {
-        tracing::warn!(%error, "cannot accept a connection of a node; raise the limit of open files");
-    }
-    let gone = [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted];
-    exhausted || gone.contains(&error.kind())
 }

@@ -5,16 +5,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{copy_bidirectional, duplex};
 use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 use super::support::{Authority, KEY, Running, TICKET, access_key, config, event, random, refusal, start};
 use crate::client::{CallError, Client, Config, Event, Tls, Unproven};
 use crate::credential::{Binding, Claim, Credential, Secret};
+use crate::frame::Frame;
 use crate::handshake::{Bound, Failed, introduce};
-use crate::header::Role;
+use crate::header::{Bounds, Kind, Role};
 use crate::hello::{Hello, Shown};
-use crate::refusal::Reason;
+use crate::io::{Pace, read_frame, write_frame};
+use crate::refusal::{Reason, Refusal};
 use crate::server::Limits;
-use crate::tls::{Acceptor, Connector, Trust};
+use crate::tls::{Acceptor, Connector, Error, Pair, Trust};
 use crate::version::Versions;
 
 fn ticket_and_key(ticket: &'static [u8], secret: &str) -> Credential {
@@ -101,6 +104,82 @@ async fn a_ticket_is_never_shown_to_a_server_that_no_authority_vouches_for() {
     }
 }
 
+/// A server with a certificate of its own, which ends every session that is named to it.
+async fn forge(refusal: &Refusal) -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port of loopback");
+    let address = listener.local_addr().expect("the port");
+    let acceptor = Acceptor::new(Authority::new().pair(), None).expect("TLS");
+    let frame = Frame::new(Kind::Refusal, Role::Calls, refusal.encode());
+    tokio::spawn(async move {
+        let limit = Duration::from_secs(5);
+        while let Ok((socket, _)) = listener.accept().await {
+            let Ok(mut accepted) = acceptor.accept(socket).await else { continue };
+            let hello = read_frame(&mut accepted.stream, Bounds::HANDSHAKE, Pace { idle: limit, frame: limit }).await;
+            if hello.is_ok() {
+                // The node may have hung up.
+                let _ = write_frame(&mut accepted.stream, &frame, limit).await;
+            }
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_refusal_by_a_server_that_has_not_proven_itself_is_no_end() {
+    let running = Running::start().await;
+    for reason in [Reason::Session, Reason::Credential, Reason::Version] {
+        let forger = forge(&Refusal::new(reason, "the session is fenced")).await;
+        let Tls { connector, .. } = running.transport(Trust::AccessKey, None);
+        let (node, mut events) = start(Tls { server: forger.to_string(), connector }, config(access_key()));
+        let refused = refusal(&mut events).await;
+        assert_eq!(refused.reason, Reason::Unproven, "it may be anybody on the way to the store");
+        assert!(refused.passes() && refused.message.contains("the session is fenced"), "{refused}");
+        assert!(timeout(Duration::from_millis(100), answered(&node)).await.is_err(), "calls wait for the store");
+    }
+}
+
+/// The refusal that a node shows for a server whose certificate was issued so many days ago, and that it reaches by this name.
+async fn told(name: &'static str, issued_days_ago: i64, trusts: Option<&Authority>) -> Refusal {
+    let authority = Authority::issued(issued_days_ago);
+    let acceptor = Acceptor::new(authority.pair(), None).expect("TLS");
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port of loopback");
+    let server = listener.local_addr().expect("the port").to_string();
+    tokio::spawn(async move {
+        while let Ok((socket, _)) = listener.accept().await {
+            drop(acceptor.accept(socket).await);
+        }
+    });
+    let trust = Trust::Authority(trusts.unwrap_or(&authority).pem.as_bytes());
+    let connector = Connector::new(name.try_into().expect("a name"), trust, None).expect("TLS");
+    let (_node, mut events) = start(Tls { server, connector }, config(Credential::Ticket(TICKET.into())));
+    refusal(&mut events).await
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_refused_is_named_with_what_to_do() {
+    for (refused, words) in [
+        (told("localhost", 200, None).await, "has expired"),
+        (told("localhost", -20, None).await, "is not valid yet"),
+        (told("other.example", 0, None).await, "does not have the name"),
+        (told("localhost", 0, Some(&Authority::new())).await, "is not of the given authority"),
+    ] {
+        assert!(refused.reason == Reason::Unproven && refused.message.contains(words), "{words}: {refused}");
+    }
+}
+
+#[test]
+fn a_certificate_and_a_key_that_do_not_belong_together_are_refused_and_the_expiry_is_known() {
+    let (one, other) = (Authority::issued(0), Authority::issued(80));
+    let mixed = Pair { chain_pem: one.chain.as_bytes(), key_pem: other.key.as_bytes() };
+    assert!(matches!(Acceptor::new(mixed, None), Err(Error::Mismatch)));
+    let acceptor = Acceptor::new(one.pair(), None).expect("TLS");
+    let later = acceptor.expiry().expect("an expiry");
+    assert!(matches!(acceptor.replace(mixed, None), Err(Error::Mismatch)));
+    assert_eq!(acceptor.expiry(), Some(later), "the pair in use stays");
+    acceptor.replace(other.pair(), None).expect("a pair");
+    assert_eq!(acceptor.expiry().map(|earlier| (later - earlier + 3600) / 86_400), Some(80));
+}
+
 /// A man in the middle with a certificate of his own, who passes on what both sides say.
 async fn relay(to: std::net::SocketAddr, authority: Authority) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port of loopback");
@@ -129,17 +208,16 @@ async fn a_man_in_the_middle_can_relay_no_proof() {
     let direct = running.transport(Trust::AccessKey, None);
     let relayed = Tls { server: middle.to_string(), connector: direct.connector };
     let (node, mut events) = start(relayed, config(access_key()));
-    assert_eq!(refusal(&mut events).await.reason, Reason::Credential, "the store sees another binding");
-    assert!(answered(&node).await.is_err());
+    let refused = refusal(&mut events).await;
+    assert_eq!(refused.reason, Reason::Unproven);
+    assert!(refused.message.contains("its secret is wrong"), "the store sees another binding: {refused}");
+    assert!(timeout(Duration::from_millis(100), answered(&node)).await.is_err(), "the node goes on trying");
     assert!(running.service().claims.lock().is_empty());
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_know_the_secret_is_an_impostor() {
-    use crate::frame::Frame;
-    use crate::header::{Bounds, Kind};
     use crate::hello::{Challenge, Welcome};
-    use crate::io::{Pace, read_frame, write_frame};
     use prost::Message as _;
 
     let (mut ours, mut theirs) = duplex(1 << 16);

@@ -1,17 +1,22 @@
 //! Peers that break rules, stop in the middle, or keep connections and memory.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::timeout;
 
 use super::support::{Running, access_key, config, start, until};
-use crate::client::{Config, Transport as _};
+use crate::client::{CallError, Config, Event, Transport as _};
 use crate::credential::Credential;
 use crate::frame::Frame;
 use crate::handshake::{Bound, introduce};
-use crate::header::{HEADER_BYTES, Header, Kind, Role};
+use crate::header::{HEADER_BYTES, Header, Kind, REPLY_HEAD_BYTES, Role};
 use crate::hello::{Hello, Shown};
 use crate::io::write_frame;
 use crate::server::Limits;
@@ -128,16 +133,101 @@ async fn a_peer_that_reads_no_answers_is_cut_off_and_returns_its_memory() {
 
 #[tokio::test]
 async fn strangers_of_one_address_are_bounded() {
-    let limits = Limits { strangers_per_address: 4, hello: Duration::from_secs(2), ..Limits::default() };
+    let limits = Limits { strangers_per_address: 4, hello: Duration::from_secs(60), ..Limits::default() };
     let running = Running::with(SPOKEN, limits).await;
-    let mut held = Vec::new();
+    let mut held = std::collections::VecDeque::new();
     for _ in 0..4 {
-        held.push(stranger(&running).await);
+        held.push_back(stranger(&running).await);
     }
-    assert!(running.trusted().connect().await.is_err(), "a fifth is closed before its TLS handshake");
-    drop(held);
+    let fifth = stranger(&running).await;
+    assert!(is_closed(held.pop_front().expect("the oldest")).await, "it ends for the fifth");
     let (node, _events) = running.node();
-    assert!(node.call("a".into(), Bytes::new(), 0).await.is_ok(), "a node is served once they left");
+    assert!(node.call("a".into(), Bytes::new(), 0).await.is_ok(), "a node of that address is served all the same");
+    drop((held, fifth));
+}
+
+/// A connection from an address of loopback, which says nothing.
+async fn silent_from(address: [u8; 4], to: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((address, 0).into())?;
+    socket.connect(to).await
+}
+
+/// Holds four connections from an address, and opens another for each that is closed; for a bounded time.
+async fn hold_places(address: [u8; 4], to: SocketAddr, opened: Arc<AtomicUsize>) {
+    let mut held = Vec::new();
+    for _ in 0..600 {
+        held.retain(|stream: &TcpStream| {
+            let mut byte = [0];
+            matches!(stream.try_read(&mut byte), Err(error) if error.kind() == std::io::ErrorKind::WouldBlock)
+        });
+        while held.len() < 4
+            && let Ok(stream) = silent_from(address, to).await
+        {
+            opened.fetch_add(1, SeqCst);
+            held.push(stream);
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn eight_addresses_that_hold_every_place_keep_no_node_out() {
+    let limits = Limits { strangers: 32, strangers_per_address: 4, ..Limits::default() };
+    let running = Running::with(SPOKEN, limits).await;
+    let opened = Arc::new(AtomicUsize::new(0));
+    let attack = |last| tokio::spawn(hold_places([127, 0, 0, last], running.address, Arc::clone(&opened)));
+    let attackers: Vec<_> = (2..10).map(attack).collect();
+    until(|| opened.load(SeqCst) >= 32).await;
+    let mut longest = Duration::ZERO;
+    for _ in 0..10 {
+        let began = std::time::Instant::now();
+        let (node, _events) = running.node();
+        assert!(node.call("a".into(), Bytes::new(), 0).await.is_ok());
+        longest = longest.max(began.elapsed());
+    }
+    attackers.iter().for_each(tokio::task::JoinHandle::abort);
+    // A place that is only held is free after 5 s at the earliest.
+    assert!(longest < Duration::from_secs(2), "the node waited {longest:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_waits_for_memory_shows_that_it_is_alive() {
+    let limits = Limits { total_bytes: 1 << 20, alive: Duration::from_millis(50), ..Limits::default() };
+    let running = Running::with(SPOKEN, limits).await;
+    let (greedy, _greedy_events) = start(running.trusted(), Config { session: "b".into(), ..config(access_key()) });
+    let holding = tokio::spawn(async move { greedy.call("wait".into(), Bytes::new(), 4 << 20).await });
+    until(|| running.server.free_bytes() == 0).await;
+    let silence = Duration::from_millis(300);
+    let impatient = Config { ping: silence / 3, silence, ..config(access_key()) };
+    let (node, mut events) = start(running.trusted(), impatient);
+    let waiting = tokio::spawn(async move { node.call("a".into(), Bytes::new(), 0).await });
+    tokio::time::sleep(5 * silence).await;
+    running.service().released.notify_one();
+    assert!(waiting.await.expect("the task ends").is_ok(), "its connection lived while it waited");
+    assert!(holding.await.expect("the task ends").is_ok());
+    while let Ok(event) = events.try_recv() {
+        assert!(matches!(event, Event::Connected(_)), "{event:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_head_of_an_answer_is_counted_before_the_call_is_read() {
+    let running = Running::start().await;
+    let (node, _events) = running.node();
+    let free = running.server.free_bytes();
+    let waiting = tokio::spawn({
+        let node = node.clone();
+        async move { node.call("wait".into(), Bytes::new(), 0).await }
+    });
+    until(|| running.service().running.load(SeqCst) == 1).await;
+    let held = free - running.server.free_bytes();
+    assert!(held >= u64::from(REPLY_HEAD_BYTES), "{held}");
+    let long = Bytes::from(vec![b'x'; REPLY_HEAD_BYTES as usize + 1]);
+    assert!(matches!(node.call(long, Bytes::new(), 0).await, Err(CallError::Refused(_))), "a longer one is not sent");
+    running.service().released.notify_one();
+    assert!(waiting.await.expect("the task ends").is_ok());
+    until(|| running.server.free_bytes() == free).await;
 }
 
 #[tokio::test]

@@ -108,12 +108,18 @@ pub(super) struct Authority {
 
 impl Authority {
     pub(super) fn new() -> Self {
+        Self::issued(0)
+    }
+
+    /// An authority that issued its certificates so many days ago.
+    pub(super) fn issued(days_ago: i64) -> Self {
         let made = node_certificate::Authority::in_memory(node_certificate::Timestamp::from_parts(1_700_000_000, 0));
         let made = made.expect("an authority");
         let now = node_certificate::Timestamp::from(
             #[expect(clippy::disallowed_methods, reason = "the TLS library compares with the time of the system")]
             std::time::SystemTime::now(),
         );
+        let now = node_certificate::Timestamp::from_parts(now.parts().0 - days_ago * 86_400, 0);
         let issued = made.issue(&["localhost".to_owned(), "127.0.0.1".to_owned()], now).expect("a certificate");
         let node = made.issue_node("node-a", now).expect("a certificate");
         Self {

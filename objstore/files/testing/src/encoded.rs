@@ -49,6 +49,11 @@ pub fn write_reply(reply: &Reply) -> Vec<u8> {
     encode_reply(&Ok(Answer { reply: reply.clone(), recorded: true })).0
 }
 
+/// The reply of [`write_reply`], as a store reads it.
+pub fn decoded(bytes: &[u8]) -> Option<Reply> {
+    decode_reply(bytes, Bytes::new()).ok()?.ok().map(|answer| answer.reply)
+}
+
 /// The reply of [`write_reply`].
 ///
 /// # Panics

@@ -6,4 +6,4 @@
 pub mod conformance;
 mod encoded;
 
-pub use encoded::{Encoded, read_reply, write_reply};
+pub use encoded::{Encoded, decoded, read_reply, write_reply};

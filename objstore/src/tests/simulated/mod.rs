@@ -11,6 +11,7 @@ mod generator;
 mod model;
 mod operation;
 mod process;
+mod remote;
 mod repairing;
 mod restored;
 mod schedule;

@@ -168,7 +168,16 @@ impl Store {
         volume: Volume,
     ) -> RemoteSession {
         let incarnation = Mutex::new(incarnation);
-        let remote = Arc::new(Remote { id, node, epoch, account, incarnation, volume, calls: Default::default() });
+        let remote = Arc::new(Remote {
+            id,
+            node,
+            epoch,
+            account,
+            incarnation,
+            volume,
+            calls: Default::default(),
+            appends: Mutex::default(),
+        });
         self.remote.add(id, remote.clone());
         RemoteSession(remote)
     }
@@ -231,6 +240,7 @@ pub(crate) fn resume_all(store: &Store) -> Result<()> {
         });
         match served {
             Ok(volume) => {
+                volume.settle_writes()?;
                 let incarnation = Incarnation(remote.incarnation);
                 store.serve_remote((id, incarnation), (remote.node, remote.epoch, remote.account), volume);
             }

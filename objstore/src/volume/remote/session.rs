@@ -1,15 +1,16 @@
 //! An open session of a mount on another machine, and its calls.
 
 use std::any::Any;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
 use node_session::slot::{Outcome, Outcomes};
 use node_session::{Boot, CallId, Incarnation, SessionId};
-use objstore_files::{About, Answer, Changes, Class, Context, FileService, Op, Reply, RequestId};
+use objstore_files::{About, Answer, Changes, Class, ContentOp, Context, FileService, Op, Reply, RequestId};
 use parking_lot::Mutex;
 
-use super::super::replay::{Call, SlotCall, last_of_slot};
+use super::super::replay::{Call, InSlot, SlotCall, find_request, last_of_slot};
 use super::super::session::Volume;
 use super::bounds;
 use crate::error::{Error, Posix, Result};
@@ -36,6 +37,8 @@ pub(super) struct Remote {
     pub incarnation: Mutex<Incarnation>,
     pub volume: Volume,
     pub calls: Calls,
+    /// The names of the last appends, by slot.
+    pub appends: Mutex<HashMap<u32, u64>>,
 }
 
 /// A session, as operators are shown it.
@@ -85,8 +88,8 @@ impl RemoteSession {
         }
     }
 
-    /// Executes an operation. A call of class [`Class::Once`] is named by a slot: its outcome is recorded with the
-    /// change, and then [`Answer::recorded`] is set. Ask [`Outcomes`] first: a call that was recorded is refused here. The
+    /// Executes an operation. A call of class [`Class::Once`] or [`Class::Set`] is named by a slot: its outcome is recorded
+    /// with the change, and then [`Answer::recorded`] is set. Ask [`Outcomes`] first: a call that was recorded is refused here. The
     /// answer may be sent after [`RemoteSession::barrier`] is passed.
     ///
     /// # Errors
@@ -107,14 +110,21 @@ impl RemoteSession {
             None if op.class() == Class::Once => {
                 Err(Error::invalid("call", op.name(), "a call that must be done once is named by a slot"))
             }
-            Some(slot) if op.class() == Class::Once => {
+            Some(slot) if matches!(op.class(), Class::Once | Class::Set) => {
                 slot.check()?;
-                if let Some(appends) = &session.appends {
-                    appends.answered_all(|append| slot.follows(append));
+                let named = InSlot { slot, request: context.request, operation: op.name() };
+                if let Some(reply) = self.done_before(named, &op, data)? {
+                    volume.record_outcome(named, &reply)?;
+                    return Ok(Answer { reply, recorded: true });
                 }
-                let call = Call::in_slot(slot);
+                self.0.follow_append(named, &op);
+                let (writes, has_parts) = (is_write(&op), has_parts(&op));
+                let call = Call::in_slot(named, writes);
                 let reply = volume.for_call(&call).execute(op, data)?;
-                Ok(Answer { reply, recorded: call.is_recorded() })
+                if has_parts {
+                    volume.record_outcome(named, &reply)?;
+                }
+                Ok(Answer { reply, recorded: has_parts || call.is_recorded() })
             }
             _ => Ok(Answer { reply: volume.execute(op, data)?, recorded: false }),
         }
@@ -124,6 +134,22 @@ impl RemoteSession {
     pub fn is_over(&self) -> bool {
         let session = &*self.0.volume.0;
         self.0.calls.is_closed() || session.core.feeds.is_lost(session.mount)
+    }
+
+    /// The reply to a request that an earlier process of the node sent from another slot, if it was executed: the kernel
+    /// sends it again to the next process.
+    fn done_before(&self, call: InSlot, op: &Op<'_>, data: &[u8]) -> Result<Option<Reply>> {
+        let session = &*self.0.volume.0;
+        let Some(own) = session.id.filter(|_| call.request.is_some_and(|request| request.resent)) else {
+            return Ok(None);
+        };
+        let found = match session.find_write(call, op, data) {
+            Some(written) => Some(written),
+            None => find_request(&*session.core.meta.snapshot(), own, call)?,
+        };
+        let Some(outcome) = found else { return Ok(None) };
+        let reply = (call.slot.decode)(&outcome.reply);
+        reply.map(Some).ok_or_else(|| Error::corrupt("the outcome of a slot", "a reply", "other bytes"))
     }
 
     /// What other mounts have yet to apply of everything that was changed so far.
@@ -145,11 +171,48 @@ impl RemoteSession {
             let slot = key::u64_at(&pair.key, key::INODE_AT).and_then(|slot| u32::try_from(slot).ok());
             let Some(slot) = slot else { continue };
             if let Some(outcome) = last_of_slot(&*snapshot, own, slot)? {
-                recorded.push((CallId { slot, sequence: outcome.sequence }, outcome));
+                recorded.push((slot, outcome));
             }
         }
-        Ok(recorded)
+        let mut last = BTreeMap::new();
+        for (slot, outcome) in recorded.into_iter().chain(session.last_writes()) {
+            let known: &mut Option<Outcome> = last.entry(slot).or_default();
+            *known = later(known.take(), Some(outcome));
+        }
+        let named = |(slot, outcome): (u32, Option<Outcome>)| {
+            outcome.map(|outcome| (CallId { slot, sequence: outcome.sequence }, outcome))
+        };
+        Ok(last.into_iter().filter_map(named).collect())
     }
+}
+
+impl Remote {
+    /// A slot goes on: the kernel has the answer to the append that was called from it before.
+    fn follow_append(&self, call: InSlot, op: &Op<'_>) {
+        let Some(appends) = &self.volume.0.appends else { return };
+        let mut last = self.appends.lock();
+        if let Some(before) = last.remove(&call.slot.call.slot).filter(|before| *before != call.append().unique) {
+            appends.answered(before);
+        }
+        if matches!(op, Op::Content(ContentOp::Append { .. })) {
+            last.insert(call.slot.call.slot, call.append().unique);
+        }
+    }
+}
+
+/// The outcome of the later of two calls of a slot.
+fn later(one: Option<Outcome>, other: Option<Outcome>) -> Option<Outcome> {
+    one.into_iter().chain(other).max_by_key(|outcome| outcome.sequence)
+}
+
+/// Whether an operation is one write of the call's bytes.
+fn is_write(op: &Op<'_>) -> bool {
+    matches!(op, Op::Content(ContentOp::Write { .. } | ContentOp::WriteBack { .. }))
+}
+
+/// Whether an operation of class `Set` changes the store in several steps, of which none is the whole.
+fn has_parts(op: &Op<'_>) -> bool {
+    matches!(op, Op::Content(ContentOp::Allocate { .. } | ContentOp::CopyRange { .. }))
 }
 
 /// What a server gives to calls that need no slot. Changes are kept by the server until the node has applied them; after
@@ -163,8 +226,12 @@ impl FileService for RemoteSession {
         self.execute(context, None, op, data)
     }
 
-    /// An outcome stays until the slot's next one.
-    fn answered(&self, _: RequestId) {}
+    /// An outcome stays until the slot's next one, an append only until now.
+    fn answered(&self, request: RequestId) {
+        if let Some(appends) = &self.0.volume.0.appends {
+            appends.answered(request.unique);
+        }
+    }
 
     fn changes(&self) -> Box<dyn Changes> {
         self.0.volume.changes()
@@ -184,10 +251,11 @@ impl Outcomes for RemoteSession {
         let own = self.0.volume.0.id.filter(|_| session == self.0.id)?;
         let found = last_of_slot(&*self.0.volume.0.core.meta.snapshot(), own, slot);
         // The transaction of the call reads the record again, and refuses the call then.
-        found.unwrap_or_else(|error| {
+        let recorded = found.unwrap_or_else(|error| {
             tracing::error!(%error, slot, "the outcome of a call cannot be read");
             None
-        })
+        });
+        later(recorded, self.0.volume.0.last_write(slot))
     }
 }
 

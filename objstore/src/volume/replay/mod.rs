@@ -9,23 +9,26 @@
 //! - A failed request left no record, since it changed nothing: sent again, it is executed again.
 //!
 //! - A call of another machine's session names a slot in place of a request ([`SlotCall`]): its outcome replaces that of
-//!   the slot's last call, with the bytes of the reply.
+//!   the slot's last call, with the bytes of the reply. Calls of class `Set` are recorded for slots too: other machines may
+//!   have changed the file before the call is sent again.
 //!
 //! A crash before the commit leaves nothing, and the request is executed as new. After it, the record answers. Once
 //! answered, the kernel does not send it again: the record is removed later, and is harmless until then.
 
 mod records;
 mod slots;
+mod writes;
 
 use std::sync::{Arc, OnceLock};
 
 pub(super) use records::{Answered, Outcome};
 pub use slots::SlotCall;
-pub(super) use slots::last as last_of_slot;
+pub(super) use slots::{InSlot, find as find_request, last as last_of_slot};
 
 use super::session::{Session, Volume};
 use crate::error::Result;
 use crate::meta::Durability;
+use crate::session_id::SessionId;
 use crate::state::Before;
 use crate::tree::Tx;
 pub use objstore_files::RequestId;
@@ -63,7 +66,7 @@ enum Named {
     /// The kernel's request, on this machine.
     Request(RequestId),
     /// A slot of another machine's session.
-    Slot(SlotCall),
+    Slot(InSlot),
 }
 
 impl Named {
@@ -71,13 +74,15 @@ impl Named {
     fn append(self) -> RequestId {
         match self {
             Self::Request(request) => request,
-            Self::Slot(slot) => slot.append(),
+            Self::Slot(call) => call.append(),
         }
     }
 }
 
 struct UnderWay {
     name: Named,
+    /// Whether the call as a whole is one write of given bytes.
+    writes: bool,
     /// Set once something is recorded for the request.
     recorded: OnceLock<Arc<Session>>,
 }
@@ -85,12 +90,12 @@ struct UnderWay {
 impl Call {
     /// Begins to serve a request.
     pub fn new(request: RequestId) -> Self {
-        Self(Arc::new(UnderWay { name: Named::Request(request), recorded: OnceLock::new() }))
+        Self(Arc::new(UnderWay { name: Named::Request(request), writes: false, recorded: OnceLock::new() }))
     }
 
-    /// Begins to serve a call of another machine's session.
-    pub(super) fn in_slot(slot: SlotCall) -> Self {
-        Self(Arc::new(UnderWay { name: Named::Slot(slot), recorded: OnceLock::new() }))
+    /// Begins to serve a call of another machine's session; `writes` if the call as a whole is one write of given bytes.
+    pub(super) fn in_slot(call: InSlot, writes: bool) -> Self {
+        Self(Arc::new(UnderWay { name: Named::Slot(call), writes, recorded: OnceLock::new() }))
     }
 
     /// Whether an outcome was recorded for the call.
@@ -102,13 +107,6 @@ impl Call {
     pub fn recorded(&self) -> Option<Recorded> {
         let session = self.0.recorded.get()?.clone();
         Some(Recorded { session, unique: self.0.name.append().unique })
-    }
-
-    /// The place of an append is recorded. For a slot that is no outcome: sent again, the append is found in the file.
-    fn record_append(&self, session: &Arc<Session>) {
-        if matches!(self.0.name, Named::Request(_)) {
-            self.record(session);
-        }
     }
 
     /// Something is recorded for the request.
@@ -138,6 +136,21 @@ impl Volume {
         self.once_and(change, |_, _| {})
     }
 
+    /// Changes the tree in the last transaction of a call of class `Set`: for a slot its outcome is recorded, so that a
+    /// repetition does not undo what others did since. A mount of this machine repeats the call.
+    pub(super) fn change_last<T: Outcome>(
+        &self,
+        change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match &self.1 {
+            Some(call) if matches!(call.0.name, Named::Slot(_)) => {
+                self.0.core.feeds.make_room(self.0.bucket, self.0.mount);
+                self.once(change)
+            }
+            _ => self.change(change),
+        }
+    }
+
     /// Changes the tree once, and runs `and` for effects in memory: inside the transaction, also if the change was made
     /// before.
     pub(super) fn once_and<T: Outcome>(
@@ -161,17 +174,30 @@ impl Volume {
             let before = match call_name {
                 Named::Request(request) if request.resent => records::find(&tx, id, request.unique)?,
                 Named::Request(_) => None,
-                Named::Slot(slot) => slots::check_next(&*tx.txn, id, slot).map(|()| None)?,
+                Named::Slot(call) => {
+                    slots::check_next(&*tx.txn, id, call.slot)?;
+                    if call.may_be_repeated() { again_after_part(&tx, id, call)? } else { None }
+                }
             };
             let value = before.map_or_else(|| change(&mut tx), Ok)?;
             and(&mut tx, &value);
             tx.finish()?;
             // After everything that can fail: entries taken from the queue here are removed with this commit.
-            let recorded = match call_name {
-                Named::Request(request) => records::put(txn, id, request.unique, &value, answered),
-                Named::Slot(slot) => value.reply().map(|reply| slots::put(txn, id, slot, &reply)),
+            let recorded = match (call_name, value.reply()) {
+                (Named::Request(request), _) => {
+                    records::put(txn, id, request.unique, &value, answered);
+                    true
+                }
+                (Named::Slot(call), Some(reply)) => {
+                    slots::put(txn, id, call, &reply);
+                    true
+                }
+                (Named::Slot(call), None) => {
+                    slots::put_part(txn, id, call, value.ino());
+                    false
+                }
             };
-            Ok((value, recorded.is_some()))
+            Ok((value, recorded))
         });
         let (value, recorded) = done?;
         if recorded {
@@ -195,7 +221,7 @@ impl Volume {
         let request = call.0.name.append();
         let offset = match appends.before(request, ino, size) {
             Before::Whole { end } => {
-                call.record_append(&self.0);
+                call.record(&self.0);
                 return Ok(end);
             }
             Before::Partly { offset } => offset,
@@ -207,12 +233,20 @@ impl Volume {
         match write(offset) {
             Ok(()) => {
                 appends.written(request.unique);
-                call.record_append(&self.0);
+                call.record(&self.0);
                 Ok(offset + len)
             }
             // Nothing was appended, so the place is free for others.
             Err(error) => appends.forget(request.unique).and(Err(error)),
         }
+    }
+}
+
+/// The first part of a call in its current form, if the store before this process did it.
+fn again_after_part<T: Outcome>(tx: &Tx<'_>, id: SessionId, call: InSlot) -> Result<Option<T>> {
+    match slots::find_part(&*tx.txn, id, call)? {
+        Some(ino) => T::again(tx, ino),
+        None => Ok(None),
     }
 }
 

@@ -97,18 +97,11 @@ pub(super) fn find<T: Outcome>(tx: &Tx<'_>, session: SessionId, unique: u64) -> 
 }
 
 /// Records the result of a request, and removes records of answered requests.
-pub(super) fn put<T: Outcome>(
-    txn: &mut dyn Txn,
-    session: SessionId,
-    unique: u64,
-    outcome: &T,
-    answered: &Answered,
-) -> Option<()> {
+pub(super) fn put<T: Outcome>(txn: &mut dyn Txn, session: SessionId, unique: u64, outcome: &T, answered: &Answered) {
     for unique in answered.take() {
         txn.delete(key::replay(session.get(), unique));
     }
     txn.put(key::replay(session.get(), unique), Replay { ino: outcome.ino(), ..Replay::default() }.encode_to_vec());
-    Some(())
 }
 
 #[cfg(test)]

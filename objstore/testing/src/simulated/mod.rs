@@ -178,6 +178,10 @@ impl Disk for SimulatedDisk {
         self.act(b"sync_dir", sum(dir), |world| world.sync_folder(dir))
     }
 
+    fn machine(&self) -> Result<u64> {
+        self.look(|world| Ok(world.machine))
+    }
+
     fn sync_everything(&self, _dir: &Path) -> Result<()> {
         self.act(b"sync_everything", 0, |world| {
             world.sync_all();

@@ -82,6 +82,8 @@ pub(super) struct World {
     pub(super) calls: u64,
     pub(super) death: Option<Death>,
     pub(super) dead: bool,
+    /// How often the machine was started.
+    pub(super) machine: u64,
     /// A checksum over all calls: equal for two runs that do the same.
     pub(super) trace: u64,
 }
@@ -191,7 +193,7 @@ impl World {
 
     /// The disk after a power cut.
     pub(super) fn after_power_cut(&self, choices: &mut Choices) -> Self {
-        let mut left = Self::new(self.lies, self.reflinks);
+        let mut left = Self { machine: self.machine + 1, ..Self::new(self.lies, self.reflinks) };
         left.folders.clear();
         left.restore(Path::new("/"), self, choices);
         left

@@ -6,7 +6,6 @@
 //! - An unusable pair changes nothing; the old one stays in use. The error is logged once, and only if the pair is
 //!   still there at the next check, because the two files change one after the other.
 
-mod expiry;
 mod pair;
 
 use std::io;
@@ -14,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use objstore::certificate;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
@@ -80,7 +80,7 @@ impl Tls {
     /// The expiry of the certificate in use, in seconds since 1970; `None` if it has none.
     pub(crate) fn expiry(&self) -> Option<i64> {
         let current = self.current.0.read().unwrap_or_else(PoisonError::into_inner);
-        current.cert.first().and_then(|certificate| expiry::of(certificate))
+        current.cert.first().and_then(|certificate| certificate::expiry(certificate))
     }
 
     pub(super) async fn accept(&self, socket: TcpStream) -> io::Result<TlsStream<TcpStream>> {

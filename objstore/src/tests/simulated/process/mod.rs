@@ -138,7 +138,7 @@ impl Process {
     }
 
     /// Runs an operation; what it waits for from the mounts comes from this thread too.
-    fn run<T>(&self, operation: impl Future<Output = T>) -> T {
+    pub(super) fn run<T>(&self, operation: impl Future<Output = T>) -> T {
         let mut operation = std::pin::pin!(operation);
         self.machine.runtime.block_on(std::future::poll_fn(|context| {
             let polled = operation.as_mut().poll(context);

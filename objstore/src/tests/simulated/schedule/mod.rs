@@ -267,7 +267,8 @@ pub(super) fn having_done(acts: impl IntoIterator<Item = Operation>) -> (Machine
     (machine, process)
 }
 
-fn machine(seed: u64) -> Machine {
+/// A machine whose random numbers follow from a seed.
+pub(super) fn machine(seed: u64) -> Machine {
     static RUNTIME: OnceLock<Arc<tokio::runtime::Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
         Arc::new(tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap())

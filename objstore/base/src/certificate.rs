@@ -1,4 +1,5 @@
-//! The expiry of a certificate: its `notAfter`, found by skipping the few fields before it (RFC 5280, section 4.1).
+//! The expiry of a listener's certificate: its `notAfter`, found by skipping the few fields before it (RFC 5280, section
+//! 4.1).
 
 use time::{Date, Month, OffsetDateTime, Time};
 
@@ -10,7 +11,7 @@ const GENERALIZED_TIME: u8 = 0x18;
 const VERSION: u8 = 0xa0;
 
 /// The expiry of a DER certificate in seconds since 1970; `None` if the bytes are not a certificate.
-pub(super) fn of(certificate: &[u8]) -> Option<i64> {
+pub fn expiry(certificate: &[u8]) -> Option<i64> {
     let (certificate, _) = expect(certificate, SEQUENCE)?;
     let (mut fields, _) = expect(certificate, SEQUENCE)?;
     if let Some((_, rest)) = expect(fields, VERSION) {
@@ -83,7 +84,7 @@ mod tests {
     fn the_end_of_a_certificate_is_read_in_both_forms_of_a_time() {
         // 2049 is the last year of the short form.
         for (year, expected) in [(2031, 1_930_348_800), (2049, 2_498_428_800), (2050, 2_529_964_800)] {
-            assert_eq!(of(&certificate(year)), Some(expected), "{year}");
+            assert_eq!(expiry(&certificate(year)), Some(expected), "{year}");
         }
     }
 
@@ -91,14 +92,14 @@ mod tests {
     fn bytes_that_are_no_certificate_have_no_end_and_do_no_harm() {
         let whole = certificate(2040);
         for length in 0..whole.len() {
-            assert_eq!(of(&whole[..length]), None, "{length}");
+            assert_eq!(expiry(&whole[..length]), None, "{length}");
         }
         for at in 0..whole.len() {
             for byte in [0, 0x7f, 0x80, 0x84, 0xff] {
                 let mut changed = whole.clone();
                 changed[at] = byte;
                 // Whatever the result, it must not panic.
-                let _ = of(&changed);
+                let _ = expiry(&changed);
             }
         }
         assert_eq!(seconds(UTC_TIME, "+10304000000Z"), None);
