@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::errno::Result;
 use crate::handles::OpenDirectories;
 use crate::passthrough::Opens;
+use crate::sharing::Sharing;
 use crate::stats::Stats;
 use crate::view::View;
 
@@ -27,6 +28,8 @@ pub(crate) struct Parts {
     pub stats: Arc<Stats>,
     /// The open files, in memory that outlives this process.
     pub opens: Opens,
+    /// Whether other mounts use the bucket.
+    pub sharing: Arc<Sharing>,
 }
 
 impl Parts {

@@ -20,6 +20,7 @@ mod passthrough;
 mod paths;
 mod privileges;
 mod protocol;
+mod several;
 mod test_store;
 mod times;
 mod tmpfile;

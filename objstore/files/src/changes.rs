@@ -26,6 +26,11 @@ pub enum Change {
         /// The inode.
         ino: u64,
     },
+    /// Whether other sessions use the bucket from now on. Until it is told, a session assumes that others do.
+    Sharing {
+        /// Whether there are others.
+        shared: bool,
+    },
 }
 
 /// The changes by other clients (S3, other mounts), in commit order. Take a batch, drop the caches, then acknowledge:

@@ -179,6 +179,8 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
     let session = remote.lasting(&weather);
     let mut followed = session.changes();
     let made = session.own().create(ROOT_INO, "a", OWNER).expect("created");
+    assert_eq!(followed.next(), Some(vec![Change::Sharing { shared: false }]));
+    followed.acknowledge();
     let limit = session.cacheable().expect("a limit");
     assert!(limit > Duration::ZERO && limit <= terms.lease / 2, "{limit:?}");
     weather.fall_silent();
