@@ -14,6 +14,7 @@ use rustix::io::Errno;
 
 use crate::errno::Result;
 use crate::handles::OpenDirectories;
+use crate::known::Known;
 use crate::passthrough::Opens;
 use crate::sharing::Sharing;
 use crate::stats::Stats;
@@ -30,6 +31,8 @@ pub(crate) struct Parts {
     pub opens: Opens,
     /// Whether other mounts use the bucket.
     pub sharing: Arc<Sharing>,
+    /// What the kernel may have cached.
+    pub known: Arc<Known>,
 }
 
 impl Parts {

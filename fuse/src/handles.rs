@@ -107,9 +107,9 @@ pub(crate) struct OpenDirectories {
 }
 
 impl OpenDirectories {
-    /// An empty table for run `life` of the store: its handles differ from those of earlier runs.
-    pub fn new(life: u32) -> Self {
-        Self { last: AtomicU64::new(u64::from(life) << 32), ..Self::default() }
+    /// An empty table of a process: its handles differ from those of earlier processes.
+    pub fn new(process: u32) -> Self {
+        Self { last: AtomicU64::new(u64::from(process) << 32), ..Self::default() }
     }
 
     /// Opens a directory and returns its handle.

@@ -25,9 +25,10 @@ use std::time::{Duration, Instant};
 use objstore_files::{Change, Changes, FileSession};
 
 use crate::couriers::{Couriers, Drops};
+use crate::known::Known;
 use crate::sharing::Sharing;
 use crate::stats::{Op, Stats};
-use crate::view::View;
+use crate::view::{ROOT_NODE, View};
 
 /// How long the lock of a directory is waited for before the expiry of its names is.
 const PROMPT: Duration = Duration::from_millis(5);
@@ -44,6 +45,10 @@ pub(crate) trait Kernel: Clone + Send + 'static {
     }
     /// Drops a node's attributes and pages.
     fn drop_content(&self, node: u64) -> io::Result<()>;
+    /// The same while other invalidations may be waiting for a lock.
+    fn drop_content_beside(&self, node: u64) -> io::Result<()> {
+        self.drop_content(node)
+    }
     /// Drops a node's attributes.
     fn drop_attributes(&self, node: u64) -> io::Result<()>;
     /// Whether the kernel holds a node.
@@ -55,6 +60,7 @@ pub(crate) struct Invalidator<K> {
     kernel: Told<K>,
     view: View,
     sharing: Arc<Sharing>,
+    known: Arc<Known>,
     couriers: Couriers<Told<K>>,
 }
 
@@ -88,9 +94,9 @@ impl<K: Kernel> Drops for Told<K> {
 }
 
 impl<K: Kernel> Invalidator<K> {
-    pub fn new(kernel: K, view: View, stats: Arc<Stats>, sharing: Arc<Sharing>) -> Self {
+    pub fn new(kernel: K, view: View, stats: Arc<Stats>, (sharing, known): (Arc<Sharing>, Arc<Known>)) -> Self {
         let kernel = Told { kernel, stats };
-        Self { couriers: Couriers::new(kernel.clone()), kernel, view, sharing }
+        Self { couriers: Couriers::new(kernel.clone()), kernel, view, sharing, known }
     }
 
     /// Follows the `stream` of changes of a session until it is closed. If changes are lost, caches can no longer be kept
@@ -103,10 +109,16 @@ impl<K: Kernel> Invalidator<K> {
     ) -> io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("fuse-feed".into()).spawn(move || {
             while let Some(changes) = stream.next() {
+                if changes.contains(&Change::All) && !self.drop_all() {
+                    tracing::error!(
+                        "the kernel cannot drop what it has cached of a mount that is cut off from its store"
+                    );
+                    return abort();
+                }
                 self.pass(&changes, |ino, held| answer_probe(&files, ino, held), || stream.is_lost());
                 stream.acknowledge();
             }
-            if stream.is_lost() {
+            if stream.is_lost() && !self.drop_all() {
                 abort();
             }
         })
@@ -129,6 +141,7 @@ impl<K: Kernel> Invalidator<K> {
                 Change::Attributes { ino } => attributes.extend(self.view.shown(*ino)),
                 Change::Probe { ino } => drop(asked.insert(*ino)),
                 Change::Sharing { shared } => self.sharing.set(*shared),
+                Change::All => {}
             }
         }
         self.drop_names(entries, is_lost);
@@ -142,6 +155,12 @@ impl<K: Kernel> Invalidator<K> {
         for ino in asked {
             self.kernel.tell(|kernel| kernel.probe(self.view.node(ino)).map(|held| probed(ino, held)));
         }
+    }
+
+    /// Drops the attributes and pages of every node; whether that succeeded. Names expire.
+    fn drop_all(&self) -> bool {
+        let kernel = self.kernel.clone();
+        self.known.drop_all(ROOT_NODE, move |node| kernel.tell(|kernel| kernel.drop_content_beside(node)))
     }
 
     /// Drops names: each is dropped or has expired when this returns, unless the changes are lost.
@@ -215,8 +234,9 @@ mod tests {
     fn each_change_of_a_batch_is_passed_on_once() {
         let heard = Heard::default();
         let view = View::new(7, &Options::default());
-        let sharing = Arc::new(Sharing::default());
-        let invalidator = Invalidator::new(heard.clone(), view, Arc::default(), sharing.clone());
+        let sharing = Arc::new(Sharing::new(false));
+        let invalidator =
+            Invalidator::new(heard.clone(), view, Arc::default(), (sharing.clone(), Arc::new(Known::none())));
         let answers = Mutex::new(Vec::new());
         let changes = [
             Change::Probe { ino: 4 },
@@ -263,10 +283,10 @@ mod tests {
 
     #[test]
     fn a_name_whose_directory_is_locked_is_waited_for_until_it_has_expired() {
-        let (lock, heard, sharing) = (Arc::new(Mutex::new(())), Heard::default(), Arc::new(Sharing::default()));
+        let (lock, heard, sharing) = (Arc::new(Mutex::new(())), Heard::default(), Arc::new(Sharing::new(true)));
         let kernel = Locked(lock.clone(), heard.clone());
         let view = View::new(1, &Options::default());
-        let invalidator = Invalidator::new(kernel, view, Arc::default(), sharing.clone());
+        let invalidator = Invalidator::new(kernel, view, Arc::default(), (sharing.clone(), Arc::new(Known::none())));
         let changes = [Change::Entry { parent: 7, name: "a".into() }];
         let pass = || invalidator.pass(&changes, |_, _| {}, || false);
         pass();

@@ -25,6 +25,7 @@ mod handles;
 pub mod holder;
 mod invalidate;
 mod kernel_mount;
+mod known;
 mod mount;
 mod mountpoint;
 mod notifier;

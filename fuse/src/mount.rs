@@ -24,6 +24,7 @@ use crate::handles::OpenDirectories;
 use crate::holder::{FdHolder, Held, Record};
 use crate::invalidate::Invalidator;
 use crate::kernel_mount::{KernelMount, abort, open_device};
+use crate::known::Known;
 use crate::mountpoint::{self, Attachment, Mountinfo, MountpointState, mountpoint_state};
 use crate::options::{Options, REQUEST_BYTES_MAX};
 use crate::passthrough::{OpenOptions, Opens};
@@ -180,8 +181,9 @@ fn serve(
         Some(program) => session.notices().apart(&program).map_err(failed)?,
         None => session.notices(),
     };
-    let sharing = Arc::new(Sharing::default());
-    let invalidator = Invalidator::new(kernel, view, stats.clone(), sharing.clone());
+    let sharing = Arc::new(Sharing::new(files.about().inherited));
+    let known = Arc::new(Known::new(&files));
+    let invalidator = Invalidator::new(kernel, view, stats.clone(), (sharing.clone(), known.clone()));
     let backing = session.has(Feature::Passthrough).then(|| session.backing());
     let write_past = session.has(Feature::DirectIoAllowMmap);
     let open_options = OpenOptions { page_cache: options.page_cache, write_past };
@@ -189,11 +191,12 @@ fn serve(
     let filesystem = Parts {
         session: files.clone(),
         view,
-        directories: OpenDirectories::new(files.about().life),
+        directories: OpenDirectories::new(files.process()),
         clock: options.clock,
         stats: stats.clone(),
         opens,
         sharing,
+        known,
     };
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();

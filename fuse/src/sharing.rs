@@ -31,8 +31,8 @@ pub(crate) struct Sharing {
 
 struct State {
     is_shared: bool,
-    /// The moment before which names may have been answered for the longer time.
-    since: Instant,
+    /// When the last name that was answered for the longer time expires.
+    alone_until: Option<Instant>,
     /// The number of the last request that reads names.
     last: u64,
     /// Those that are being served.
@@ -45,15 +45,14 @@ pub(crate) struct Reading<'a> {
     number: u64,
 }
 
-impl Default for Sharing {
-    /// An earlier process may have served the mount, alone.
-    fn default() -> Self {
-        let state = State { is_shared: true, since: Instant::now(), last: 0, served: BTreeSet::new() };
+impl Sharing {
+    /// For a mount that an earlier process served, which may have been alone, or for a new one.
+    pub fn new(inherited: bool) -> Self {
+        let alone_until = inherited.then(|| Instant::now() + ALONE);
+        let state = State { is_shared: true, alone_until, last: 0, served: BTreeSet::new() };
         Self { state: Mutex::new(state), answered: Condvar::new() }
     }
-}
 
-impl Sharing {
     /// Whether other mounts use the bucket.
     pub fn is_shared(&self) -> bool {
         self.state.lock().is_shared
@@ -61,21 +60,27 @@ impl Sharing {
 
     /// How long the kernel may cache a name that is looked up now.
     pub fn name_limit(&self) -> Duration {
-        if self.is_shared() { SHARED } else { ALONE }
+        let mut state = self.state.lock();
+        if state.is_shared {
+            return SHARED;
+        }
+        state.alone_until = Some(Instant::now() + ALONE);
+        ALONE
     }
 
     /// How long it may cache a name that was just created.
     pub fn created_limit(&self) -> Duration {
-        if self.is_shared() { Duration::ZERO } else { ALONE }
+        if self.is_shared() { Duration::ZERO } else { self.name_limit() }
     }
 
     /// Others use the bucket from now on, or nobody else.
     pub fn set(&self, shared: bool) {
         let was = std::mem::replace(&mut self.state.lock().is_shared, shared);
         if shared && !was {
-            // Their answers may have the longer time.
+            // Their answers may have the longer time, from when they are sent.
             self.wait_for_readings(Instant::now() + ALONE);
-            self.state.lock().since = Instant::now();
+            let mut state = self.state.lock();
+            state.alone_until = state.alone_until.map(|until| until.max(Instant::now() + ALONE));
         }
     }
 
@@ -102,7 +107,7 @@ impl Sharing {
         let state = self.state.lock();
         let now = Instant::now();
         let limit = if state.is_shared { SHARED } else { ALONE };
-        (now + limit).max(state.since + ALONE) + LATE
+        state.alone_until.map_or(now + limit, |until| until.max(now + limit)) + LATE
     }
 }
 
@@ -119,20 +124,24 @@ mod tests {
 
     #[test]
     fn names_are_kept_for_a_shorter_time_once_others_have_the_bucket() {
-        let sharing = Sharing::default();
+        let is_soon = |sharing: &Sharing| sharing.expiry() <= Instant::now() + SHARED + LATE;
+        assert!(!is_soon(&Sharing::new(true)), "an earlier process may have been alone");
+        let sharing = Sharing::new(false);
         assert_eq!((sharing.name_limit(), sharing.created_limit()), (SHARED, Duration::ZERO));
+        assert!(is_soon(&sharing));
+        sharing.set(false);
+        assert!(!is_soon(&sharing));
+        sharing.set(true);
+        assert!(is_soon(&sharing), "no name was answered meanwhile");
         sharing.set(false);
         assert_eq!((sharing.name_limit(), sharing.created_limit()), (ALONE, ALONE));
-        assert!(sharing.expiry() > Instant::now() + ALONE);
         sharing.set(true);
-        assert!(sharing.expiry() > Instant::now() + ALONE, "names that were answered before live longer");
-        sharing.state.lock().since = Instant::now().checked_sub(2 * ALONE).unwrap();
-        assert!(sharing.expiry() <= Instant::now() + SHARED + LATE);
+        assert!(!is_soon(&sharing), "names that were answered before live longer");
     }
 
     #[test]
     fn requests_that_began_before_are_waited_for() {
-        let sharing = Sharing::default();
+        let sharing = Sharing::new(false);
         let now = Instant::now();
         assert!(sharing.wait_for_readings(now));
         let first = sharing.begin();

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, MessageDescriptor, MethodDescriptor, Value};
 
 /// The methods that change nothing; all others count as changes.
-const READS: [&str; 32] = [
+const READS: [&str; 33] = [
     "/amphora.admin.v1.Admin/ListBuckets",
     "/amphora.admin.v1.Admin/GetBucket",
     "/amphora.admin.v1.Admin/ListHiddenKeys",
@@ -22,8 +22,9 @@ const READS: [&str; 32] = [
     "/amphora.admin.v1.Admin/ListSnapshots",
     "/amphora.admin.v1.Admin/ListVolumes",
     "/amphora.admin.v1.Admin/GetVolume",
-    "/amphora.admin.v1.Admin/MountStats",
-    "/amphora.admin.v1.Admin/WatchMount",
+    "/amphora.admin.v1.Mounts/MountStats",
+    "/amphora.admin.v1.Mounts/WatchMount",
+    "/amphora.admin.v1.Mounts/NodeStatus",
     "/amphora.admin.v1.Admin/Status",
     "/csi.v1.Identity/GetPluginInfo",
     "/csi.v1.Identity/GetPluginCapabilities",
@@ -238,7 +239,7 @@ mod tests {
         let delete = admin::v1::DeleteBucketRequest { name: "photos".into(), force: true };
         assert_eq!(subject("/amphora.admin.v1.Admin/DeleteBucket", &delete), "name=photos force=true");
         let restore = admin::v1::MountRequest { dir: "/mnt/a b\n".into(), ..Default::default() };
-        assert_eq!(subject("/amphora.admin.v1.Admin/Mount", &restore), r#"dir="/mnt/a b\n""#);
+        assert_eq!(subject("/amphora.admin.v1.Mounts/Mount", &restore), r#"dir="/mnt/a b\n""#);
         let revoke = cosi::v1alpha1::DriverRevokeBucketAccessRequest {
             bucket_id: "b".into(),
             account_id: "cosi-ba-1".into(),
@@ -277,7 +278,7 @@ mod tests {
         };
         let shown = [
             subject("/csi.v1.Node/NodeStageVolume", &stage),
-            subject("/amphora.admin.v1.Admin/Mount", &mount),
+            subject("/amphora.admin.v1.Mounts/Mount", &mount),
             subject("/amphora.admin.v1.Admin/DeleteKey", &key),
             find("/amphora.admin.v1.Admin/CreateKey").unwrap().result(&made.encode_to_vec()),
         ];

@@ -11,6 +11,7 @@ mod hidden;
 mod key;
 mod master;
 mod mount;
+mod mount_service;
 mod scrub;
 mod snapshot;
 mod status;
@@ -29,6 +30,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::backups::Backups;
 use crate::mounts::Table;
+pub use mount_service::{MountService, mount_routes};
 pub use upgrade::Upgrade;
 
 /// The state that the admin service uses.
@@ -61,9 +63,9 @@ pub struct Service {
 
 type Answer<T> = Result<Response<T>, Status>;
 
-/// The routes of the service.
-pub fn routes(service: Service) -> Routes {
-    Routes::new(AdminServer::new(service))
+/// The routes of a server: all requests, and those about mounts.
+pub fn routes(service: Service, mounts: MountService) -> Routes {
+    mount_routes(mounts).add_service(AdminServer::new(service))
 }
 
 impl Service {
@@ -182,28 +184,6 @@ impl Admin for Service {
 
     async fn get_volume(&self, r: Request<api::GetVolumeRequest>) -> Answer<api::Volume> {
         volume::get(self, &r.into_inner().id).await.map(Response::new)
-    }
-
-    async fn mount(&self, r: Request<api::MountRequest>) -> Answer<api::MountResponse> {
-        mount::mount(self, r.into_inner()).await.map(Response::new)
-    }
-
-    async fn unmount(&self, r: Request<api::UnmountRequest>) -> Answer<api::UnmountResponse> {
-        mount::unmount(self, r.into_inner()).await.map(Response::new)
-    }
-
-    async fn remount(&self, r: Request<api::RemountRequest>) -> Answer<api::RemountResponse> {
-        mount::remount(self, r.into_inner()).await.map(Response::new)
-    }
-
-    async fn mount_stats(&self, r: Request<api::MountStatsRequest>) -> Answer<api::MountStatsResponse> {
-        mount::stats(self, &r.into_inner()).map(Response::new)
-    }
-
-    type WatchMountStream = mount::Watched;
-
-    async fn watch_mount(&self, r: Request<api::WatchMountRequest>) -> Answer<mount::Watched> {
-        mount::watch(self, &r.into_inner()).map(Response::new)
     }
 
     type ScrubStream = scrub::Scrubbed;

@@ -12,16 +12,18 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::bucket::name;
-use super::{Service, finished, refused};
+use super::{MountService, finished, refused};
 use crate::credentials::Credentials;
-use crate::mounts::{Access, Error, Look, LostMount, MountPoint, Origin, Remount, Request, Unmounting, UnservedMount};
+use crate::mounts::{
+    Access, Error, Look, LostMount, MountPoint, Origin, Proof, Remote, Remount, Request, Unmounting, UnservedMount,
+};
 
 /// The most calls that wait for a slow watcher.
 const WATCHED_MAX: usize = 256;
 /// How often the server checks whether a watcher is still connected.
 const WATCH_PERIOD: Duration = Duration::from_millis(500);
 
-pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Result<api::MountResponse, Status> {
+pub(super) async fn mount(service: &MountService, request: api::MountRequest) -> Result<api::MountResponse, Status> {
     let dir = directory(&request.dir)?;
     let key = key(&request)?;
     let bucket = name(&request.bucket)?;
@@ -36,9 +38,16 @@ pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Resu
     };
     let (store, mounts) = (service.store.clone(), service.mounts.clone());
     let mounted = tokio::task::spawn_blocking(move || {
-        let shown = shown_bucket(&store, bucket, snapshot)?;
         let key_id = key.as_ref().map(|key| key.access_key_id.clone());
-        let access = key.map_or_else(|| Ok(Access::default()), |key| Access::of(&store, &key, &shown))?;
+        let (shown, access, remote) = match store {
+            _ if !request.server.is_empty() => (bucket, Access::default(), Some(remote(&request, key)?)),
+            Some(store) => {
+                let shown = shown_bucket(&store, bucket, snapshot)?;
+                let access = key.map_or_else(|| Ok(Access::default()), |key| Access::of(&store, &key, &shown))?;
+                (shown, access, None)
+            }
+            None => (bucket, Access::default(), None),
+        };
         let request = Request {
             bucket: shown,
             read_only: request.read_only,
@@ -49,6 +58,7 @@ pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Resu
             access_key_id: key_id,
             origin: Origin::Admin,
             keep: request.keep,
+            remote,
         };
         mounts.mount(request, &dir)
     });
@@ -56,7 +66,10 @@ pub(super) async fn mount(service: &Service, request: api::MountRequest) -> Resu
     Ok(api::MountResponse {})
 }
 
-pub(super) async fn unmount(service: &Service, request: api::UnmountRequest) -> Result<api::UnmountResponse, Status> {
+pub(super) async fn unmount(
+    service: &MountService,
+    request: api::UnmountRequest,
+) -> Result<api::UnmountResponse, Status> {
     let dir = directory(&request.dir)?;
     if service.mounts.at(&dir).is_some_and(|point| point.origin == Origin::Csi) {
         return Err(status_of(&Error::Staged { dir }));
@@ -69,7 +82,10 @@ pub(super) async fn unmount(service: &Service, request: api::UnmountRequest) -> 
 }
 
 /// Makes a mount read-only or writable.
-pub(super) async fn remount(service: &Service, request: api::RemountRequest) -> Result<api::RemountResponse, Status> {
+pub(super) async fn remount(
+    service: &MountService,
+    request: api::RemountRequest,
+) -> Result<api::RemountResponse, Status> {
     let dir = directory(&request.dir)?;
     let api::RemountRequest { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec, .. } = request;
     let remount = Remount { read_only, uid, gid, umask, readahead_bytes, uncached, no_exec, prefix };
@@ -80,7 +96,10 @@ pub(super) async fn remount(service: &Service, request: api::RemountRequest) -> 
 }
 
 /// Statistics of mounts.
-pub(super) fn stats(service: &Service, request: &api::MountStatsRequest) -> Result<api::MountStatsResponse, Status> {
+pub(super) fn stats(
+    service: &MountService,
+    request: &api::MountStatsRequest,
+) -> Result<api::MountStatsResponse, Status> {
     let dir = request.dir.as_deref().map(directory).transpose()?;
     let told = service.mounts.stats(dir.as_deref()).map_err(|error| status_of(&error))?;
     let mounts = told.iter().map(|(point, stats)| mount_figures(point, stats)).collect();
@@ -117,7 +136,7 @@ fn nanos(time: Duration) -> u64 {
 pub(super) type Watched = ReceiverStream<Result<api::WatchedCall, Status>>;
 
 /// Streams the calls of a mount as they are answered, until the client disconnects or the mount ends.
-pub(super) fn watch(service: &Service, request: &api::WatchMountRequest) -> Result<Watched, Status> {
+pub(super) fn watch(service: &MountService, request: &api::WatchMountRequest) -> Result<Watched, Status> {
     let dir = directory(&request.dir)?;
     let calls = service.mounts.watch(&dir).map_err(|error| status_of(&error))?;
     let mounts = service.mounts.clone();
@@ -152,6 +171,7 @@ pub(super) fn shown(point: &MountPoint) -> api::MountPoint {
         dir: point.dir.display().to_string(),
         read_only: point.read_only,
         keep: point.keep,
+        server: point.server.clone().unwrap_or_default(),
     }
 }
 
@@ -182,6 +202,22 @@ fn key(request: &api::MountRequest) -> Result<Option<Credentials>, Status> {
     }
     let key = Credentials::new(request.access_key_id.clone(), request.secret_access_key.clone());
     key.map(Some).map_err(Status::invalid_argument)
+}
+
+/// The store on another machine that a request names.
+fn remote(request: &api::MountRequest, key: Option<Credentials>) -> objstore::Result<Remote> {
+    let key = key.ok_or_else(|| objstore::Error::Denied {
+        why: "a mount of a store on another machine needs an access key: name its file with --credentials".into(),
+    })?;
+    if request.keep {
+        let why = "a mount of a store on another machine is made again by fstab(5) or a systemd unit".to_owned();
+        return Err(objstore::Error::invalid("mount option", "keep", why));
+    }
+    let not_pem = |_| objstore::Error::invalid("certificates", "of the authority", "they are not PEM");
+    let ca = String::from_utf8(request.ca_pem.clone()).map_err(not_pem)?;
+    let ca = Some(ca).filter(|ca| !ca.is_empty());
+    let proof = Proof::AccessKey { id: key.access_key_id, secret: key.secret.reveal().to_owned() };
+    Ok(Remote::new(request.server.clone(), ca, proof))
 }
 
 /// The requested bucket, or the requested snapshot of it.

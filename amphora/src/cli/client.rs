@@ -3,17 +3,24 @@
 use std::path::Path;
 
 use proto::amphora::admin::v1::admin_client::AdminClient;
+use proto::amphora::admin::v1::mounts_client::MountsClient;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Response, Status, Streaming};
 
 use crate::config::SocketPath;
 use crate::failure::{Failure, with_causes};
+use crate::mounts::resolve;
+use crate::node::own::OwnNode;
 
 /// The largest answer in bytes: a list of everything that the store has room for.
 const ANSWER_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// A connection to a server. Dereferences to the generated client.
-pub(super) struct Client(AdminClient<Channel>);
+/// A connection to a server or a node. Dereferences to the generated client of a server.
+pub(super) struct Client {
+    admin: AdminClient<Channel>,
+    /// For requests about mounts, which a node answers, too.
+    pub(super) mounts: MountsClient<Channel>,
+}
 
 impl Client {
     /// Connects to the server at a socket.
@@ -28,8 +35,26 @@ impl Client {
             Err(error) => Err(error),
         };
         let channel = channel.map_err(|error| Failure::failed(format!("{socket}: {}", with_causes(&error))))?;
-        Ok(Self(AdminClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX)))
+        let admin = AdminClient::new(channel.clone()).max_decoding_message_size(ANSWER_BYTES_MAX);
+        let mounts = MountsClient::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
+        Ok(Self { admin, mounts })
     }
+}
+
+impl Client {
+    /// Connects to the node that has the mount at a directory, or else to the server at a socket.
+    pub(super) async fn of_mount(dir: &Path, socket: &SocketPath) -> Result<Self, Failure> {
+        match own_node(dir) {
+            Some(node) => Self::connect(&node.socket).await,
+            None => Self::connect(socket).await,
+        }
+    }
+}
+
+/// The running node that `amphora mount --server` started for the mount at a directory.
+pub(super) fn own_node(dir: &Path) -> Option<OwnNode> {
+    let node = OwnNode::of(&resolve(dir).ok()?).ok()?;
+    node.is_running().then_some(node)
 }
 
 /// Whether no server listens on this socket.
@@ -55,13 +80,13 @@ impl std::ops::Deref for Client {
     type Target = AdminClient<Channel>;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.admin
     }
 }
 
 impl std::ops::DerefMut for Client {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+        &mut self.admin
     }
 }
 

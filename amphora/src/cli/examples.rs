@@ -57,6 +57,7 @@ Examples:
   amphora mount photos /mnt/photos
   amphora mount photos /mnt/2026 -o ro,prefix=2026
   amphora mount photos /mnt/photos --credentials /etc/amphora/alice
+  amphora mount photos /mnt/photos --server store:7000 --ca volume-ca.pem --credentials alice
   amphora mount stats /mnt/photos";
 
 pub(super) const UMOUNT: &str = "\

@@ -88,6 +88,8 @@ pub enum Command {
     /// Unmount a directory
     #[command(after_help = examples::UMOUNT)]
     Umount(mount::umount::Umount),
+    /// Run a node: mounts of buckets whose stores are on other machines; it has no store
+    Node(crate::node::NodeFlags),
     /// Run the fd holder, which keeps mounts while no server runs; `serve` starts one if none runs
     Holder(Holder),
     /// Deliver the cache invalidations of a mount to the kernel; `serve` starts one for each persistent mount
@@ -129,6 +131,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(),
     let mut printer = Printer::to_stdout(cli.output);
     match cli.command {
         Command::Serve(flags) => crate::serve::run(flags, cli.admin_endpoint, env),
+        Command::Node(flags) => crate::node::run(flags, cli.admin_endpoint, env),
         Command::Holder(holder) => holder.run(env),
         Command::Notifier => fuse::run_notifier().map_err(|error| {
             Failure::failed(format!("the process of the server that started this one is gone ({error})"))
@@ -149,8 +152,10 @@ fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
 }
 
 async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: Env<'_>) -> Result<(), Failure> {
-    if let Command::Umount(umount) = command {
-        return umount.run(socket, env).await;
+    match command {
+        Command::Umount(umount) => return umount.run(socket, env).await,
+        Command::Mount(mount) => return mount.run(socket, printer).await,
+        _ => {}
     }
     let mut client = Client::connect(socket).await?;
     match command {
@@ -161,16 +166,17 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: 
         Command::Grant(command) => command.run(&mut client, printer).await,
         Command::Snapshot(command) => command.run(&mut client, printer).await,
         Command::Volume(command) => command.run(&mut client, printer).await,
-        Command::Mount(mount) => mount.run(&mut client, printer).await,
         Command::Scrub(scrub) => scrub.run(&mut client, printer).await,
         Command::Backup(backup) => backup.run(&mut client, printer).await,
         Command::Restore(restore) => restore.run(&mut client, printer).await,
         Command::Status => status::run(&mut client, printer).await,
         Command::Upgrade => upgrade::run(client, socket, printer).await,
         Command::Serve(_)
+        | Command::Node(_)
         | Command::Holder(_)
         | Command::Notifier
         | Command::Check(_)
+        | Command::Mount(_)
         | Command::Umount(_)
         | Command::Completions { .. } => {
             unreachable!("needs no server")
@@ -248,6 +254,9 @@ mod tests {
             "volume list",
             "volume show b",
             "mount b /mnt -o ro,uid=1,gid=2,umask=077,prefix=x/y,readahead=64Ki,cache=off --credentials f",
+            "mount b /mnt --server h:1 --ca c --credentials f",
+            "node --state-dir d --node-id n --holder-endpoint unix:///h --start-holder false --no-holder --unmount-at-exit \
+             --max-mounts 9 --log-format json --log-level warn --core-dumps --while-needed --detached",
             "mount stats",
             "mount stats /mnt",
             "mount trace /mnt",

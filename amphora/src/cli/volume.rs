@@ -49,6 +49,8 @@ pub(super) struct MountPoint {
     dir: String,
     read_only: bool,
     keep: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    server: String,
 }
 
 impl MountPoint {
@@ -57,13 +59,20 @@ impl MountPoint {
             [(self.read_only, "read-only"), (self.keep, "kept")].into_iter().filter(|mark| mark.0).collect();
         let marks = marks.into_iter().map(|(_, mark)| mark).collect::<Vec<_>>().join(", ");
         let marks = if marks.is_empty() { marks } else { format!(" ({marks})") };
-        format!("{} at {}{marks}", self.bucket, self.dir)
+        let server = if self.server.is_empty() { String::new() } else { format!(" from {}", self.server) };
+        format!("{} at {}{server}{marks}", self.bucket, self.dir)
     }
 }
 
 impl From<admin::MountPoint> for MountPoint {
     fn from(mount: admin::MountPoint) -> Self {
-        Self { bucket: mount.bucket, dir: mount.dir, read_only: mount.read_only, keep: mount.keep }
+        Self {
+            bucket: mount.bucket,
+            dir: mount.dir,
+            read_only: mount.read_only,
+            keep: mount.keep,
+            server: mount.server,
+        }
     }
 }
 

@@ -176,7 +176,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "use an IP address and a port, as in 127.0.0.1:9000 or [::1]:9000".into())
 }
 
-fn count(text: &str) -> Result<usize, String> {
+pub(crate) fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(count @ 1..=1_000_000) => Ok(count),
         _ => Err("use a whole number from 1 to 1000000".into()),
@@ -199,7 +199,7 @@ fn rate(text: &str) -> Result<Size, String> {
     if size.bytes == 0 { Err("use 1 or more".into()) } else { Ok(size) }
 }
 
-fn word(text: &str) -> Result<String, String> {
+pub(crate) fn word(text: &str) -> Result<String, String> {
     let good = (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
     if good { Ok(text.to_owned()) } else { Err("use 1 to 128 visible ASCII characters".into()) }
 }

@@ -13,7 +13,7 @@ pub enum LogFormat {
 }
 
 /// Parses the value of `--log-level`.
-pub(super) fn filter(text: &str) -> Result<String, String> {
+pub(crate) fn filter(text: &str) -> Result<String, String> {
     let known = "use off, error, warn, info, debug or trace, also by module, as in info,s3=debug";
     let plain = !text.trim().is_empty() && text.split(',').all(|part| level(part).is_some());
     match EnvFilter::builder().parse(text) {

@@ -10,7 +10,9 @@ mod size;
 mod socket;
 
 pub use flags::Flags;
+pub(crate) use flags::{count, word};
 pub use log::LogFormat;
+pub(crate) use log::filter;
 pub use period::{Interval, Period};
 pub use size::Size;
 pub use socket::SocketPath;
@@ -275,7 +277,7 @@ fn root_key(env: Env<'_>) -> Result<Option<Credentials>, Failure> {
     }
 }
 
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 

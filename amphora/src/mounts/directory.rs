@@ -7,8 +7,11 @@ use objstore::disk::PinnedPath;
 
 use super::{Error, Unmounting};
 
-/// The canonical path of a directory.
-pub(super) fn resolve(dir: &Path) -> Result<PathBuf, Error> {
+/// The canonical path of a directory: without links but the last, which is not looked at.
+///
+/// # Errors
+/// [`Error::NoDirectory`].
+pub fn resolve(dir: &Path) -> Result<PathBuf, Error> {
     let found = PinnedPath::find(dir).map_err(|source| Error::NoDirectory { dir: dir.to_owned(), source })?;
     Ok(found.path().to_owned())
 }

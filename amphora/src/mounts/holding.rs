@@ -13,6 +13,7 @@ use objstore::name::BucketName;
 use objstore::volume::{SessionId, VolumeOptions};
 use serde::{Deserialize, Serialize};
 
+use super::remote::Remote;
 use super::request::{Look, Origin, Request};
 use crate::config::SocketPath;
 use crate::failure::with_causes;
@@ -37,6 +38,8 @@ pub(super) struct Description {
     access_key_id: Option<String>,
     #[serde(default)]
     keep: bool,
+    #[serde(default)]
+    remote: Option<Remote>,
 }
 
 /// The deposits of this server.
@@ -113,6 +116,7 @@ impl Holding {
             fixed_read_only: Some(request.fixed_read_only),
             access_key_id: request.access_key_id.clone(),
             keep: request.keep,
+            remote: request.remote.clone(),
         };
         let description = serde_json::to_vec(&description).ok()?;
         Some(fuse::Keep { fd_holder: self.fd_holder.clone(), id: session.get(), description })
@@ -190,9 +194,9 @@ fn mentions(record: &[u8], store: &Path) -> bool {
 impl Description {
     fn into_request(self) -> Option<Request> {
         let bucket: BucketName = self.bucket.parse().ok()?;
-        let Self { read_only, prefix, look, account, access_key_id, origin, keep, .. } = self;
+        let Self { read_only, prefix, look, account, access_key_id, origin, keep, remote, .. } = self;
         let fixed_read_only = self.fixed_read_only.unwrap_or(read_only);
-        Some(Request { bucket, read_only, fixed_read_only, prefix, look, account, access_key_id, origin, keep })
+        Some(Request { bucket, read_only, fixed_read_only, prefix, look, account, access_key_id, origin, keep, remote })
     }
 }
 

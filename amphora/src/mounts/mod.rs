@@ -18,33 +18,38 @@ mod holding;
 mod mounter;
 mod orphans;
 mod records;
+mod remote;
 mod remount;
 mod request;
 mod restore;
+mod source;
 mod takeover;
 mod totals;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use access::Access;
+pub use directory::resolve;
 pub use ending::{Ending, Unmounting};
 pub use error::Error;
 pub use holding::{Holding, Inheritance};
 pub use orphans::unmount_without_server;
+pub use remote::{Node, Proof, Remote};
 pub use remount::Remount;
 pub use request::{Look, Origin, Request, SOURCE_PREFIX};
 pub use restore::LostMount;
+pub use source::Source;
 pub use takeover::UnservedMount;
 pub use totals::{OperationTotal, Totals};
 
 use fuse::{Mount, Mountinfo, StatsSnapshot, WatchedCall};
-use objstore::Store;
 use objstore::name::BucketName;
 
-use directory::{clear_dead, mounted, refuse_missing, resolve};
+use directory::{clear_dead, mounted, refuse_missing};
 use records::Records;
 use takeover::Unserved;
 
@@ -61,17 +66,21 @@ pub struct MountPoint {
     pub origin: Origin,
     /// Whether it is made again at the start of a server if it is missing.
     pub keep: bool,
+    /// The store on another machine that has the bucket; `None`: the store of this process.
+    pub server: Option<String>,
 }
 
 /// All mounts of this process.
 pub struct Table {
-    store: Store,
+    source: Source,
     /// The deposits with the fd holder; `None`: mounts end with this process.
     holding: Option<Holding>,
     /// The records of the administrator's mounts.
     records: Records,
     /// The most mounts.
     limit: usize,
+    /// Whether a mount was ever asked for.
+    is_used: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -105,8 +114,15 @@ impl Table {
     ///
     /// # Errors
     /// If the records in the data folder cannot be read.
-    pub fn new(store: Store, holding: Option<Holding>, data_dir: &Path, limit: usize) -> objstore::Result<Self> {
-        Ok(Self { store, holding, records: Records::open(data_dir)?, limit, state: Mutex::default() })
+    pub fn new(source: Source, holding: Option<Holding>, data_dir: &Path, limit: usize) -> objstore::Result<Self> {
+        Ok(Self {
+            source,
+            holding,
+            records: Records::open(data_dir)?,
+            limit,
+            is_used: AtomicBool::new(false),
+            state: Mutex::default(),
+        })
     }
 
     /// Mounts. Blocking.
@@ -124,6 +140,7 @@ impl Table {
         dir: &Path,
         check: impl FnOnce(&Mount) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        self.is_used.store(true, Ordering::Release);
         let dir = resolve(dir)?;
         let slot = self.reserve(&dir)?;
         clear_dead(&dir)?;
@@ -139,20 +156,21 @@ impl Table {
     }
 
     fn begin(&self, request: &Request, dir: &Path) -> Result<Mount, Error> {
-        let session = self.holding.as_ref().map(|_| self.store.new_session());
+        let session = self.holding.as_ref().and_then(|_| self.source.new_session(request));
         let keep = self.holding.as_ref().zip(session).and_then(|(holding, session)| holding.keep(session, request));
         let session = session.filter(|_| keep.is_some());
-        let volume = self.store.open_volume(&request.bucket, request.volume(session, false))?;
-        let options = request.options(volume.read_only());
+        let files = self.source.open(request, session, false)?;
+        let options = request.options(files.about().read_only);
         Ok(match keep {
-            Some(keep) => fuse::mount_kept(volume.into(), dir, options, keep)?,
-            None => fuse::mount(volume.into(), dir, options)?,
+            Some(keep) => fuse::mount_kept(files, dir, options, keep)?,
+            None => fuse::mount(files, dir, options)?,
         })
     }
 
     /// Records a mount of the administrator. For a mount with --keep a failure is an error; for another it is logged.
     fn record(&self, dir: &Path, request: &Request, mount: &Mount) -> Result<(), Error> {
-        if request.origin != Origin::Admin {
+        // One with a store elsewhere is not made again by this process: fstab(5) makes it again.
+        if request.origin != Origin::Admin || request.remote.is_some() {
             return Ok(());
         }
         match self.records.put(dir, request, mount.bucket_id()) {
@@ -249,6 +267,21 @@ impl Table {
         totals
     }
 
+    /// Whether a mount was ever asked for, also one that failed.
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing is mounted here, and no program has a file of an earlier mount open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sweep(&Mountinfo::read());
+        let mut state = self.state();
+        state.drop_ended();
+        state.slots.is_empty() && state.lingering.is_empty() && state.unserved.is_empty()
+    }
+
     /// Whether a holder keeps the mounts that outlive this process.
     fn is_held(&self) -> bool {
         self.holding.as_ref().is_some_and(|holding| holding.fd_holder.is_held())
@@ -325,11 +358,12 @@ impl Slot {
     /// The mount with its state, if it is still attached.
     fn shown(&self, mountinfo: &Mountinfo) -> Option<(&Entry, MountPoint)> {
         let entry = self.alive()?;
-        let Request { bucket, origin, keep, .. } = &entry.request;
+        let Request { bucket, origin, keep, remote, .. } = &entry.request;
+        let server = remote.as_ref().map(|remote| remote.server.clone());
         let attachment = entry.mount.attachment(mountinfo)?;
         let read_only = attachment.read_only || entry.mount.is_fixed_read_only();
         let (bucket, dir, origin, keep) = (bucket.clone(), entry.dir.clone(), *origin, *keep);
-        Some((entry, MountPoint { bucket, dir, read_only, origin, keep }))
+        Some((entry, MountPoint { bucket, dir, read_only, origin, keep, server }))
     }
 
     /// Whether another program unmounted the mount.

@@ -22,6 +22,7 @@ impl csi::Mounter for Table {
             origin: Origin::Csi,
             // The CSI node's own records restore it.
             keep: false,
+            remote: None,
         };
         Table::mount(self, request, at).map_err(into_store)
     }

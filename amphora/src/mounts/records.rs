@@ -151,6 +151,7 @@ impl Record {
             access_key_id: self.access_key_id.clone(),
             origin: Origin::Admin,
             keep: self.keep,
+            remote: None,
         }
     }
 

@@ -3,6 +3,8 @@
 use objstore::name::BucketName;
 use serde::{Deserialize, Serialize};
 
+use super::remote::Remote;
+
 /// The prefix of the source in `/proc/mounts`; the bucket follows.
 pub const SOURCE_PREFIX: &str = "amphora:";
 
@@ -27,6 +29,8 @@ pub struct Request {
     pub origin: Origin,
     /// Mount again at the start of a server if the mount is missing.
     pub keep: bool,
+    /// The store on another machine that has the bucket; `None`: the store of this process.
+    pub remote: Option<Remote>,
 }
 
 /// Presentation of files, and caching in the kernel.

@@ -68,7 +68,7 @@ impl Table {
     fn make_again(&self, record: &Record) -> Result<(), Error> {
         let bucket: BucketName = record.bucket.parse()?;
         let access = match (&record.access_key_id, &record.account) {
-            (Some(key), Some(account)) => Access::again(&self.store, key, account, &bucket)?,
+            (Some(key), Some(account)) => Access::again(self.source.store()?, key, account, &bucket)?,
             _ => Access::default(),
         };
         self.mount_checked(record.request(bucket, access.read_only), &record.dir, |mount| {

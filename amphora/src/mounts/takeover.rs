@@ -43,9 +43,12 @@ impl Table {
     pub fn adopt(&self, inheritance: Inheritance) {
         let Some(holding) = &self.holding else { return };
         let (mounts, unreadable) = inheritance.into_parts();
-        for inherited in mounts {
-            self.take_over_or_refuse(holding, inherited);
-        }
+        // At the same time: the store of one mount may be out of reach, and others are not to wait for it.
+        std::thread::scope(|threads| {
+            for inherited in mounts {
+                threads.spawn(|| self.take_over_or_refuse(holding, inherited));
+            }
+        });
         for deposit in unreadable {
             let why = "this version cannot read its record: start the version that made it";
             self.refuse(holding, deposit.id, None, why.to_owned(), Refusal::of(&deposit));
@@ -74,14 +77,14 @@ impl Table {
 
     fn take_over(&self, holding: &Holding, held: Held, request: Request) -> Result<(), Error> {
         let session = SessionId::new(held.id());
-        let volume = match self.store.open_volume(&request.bucket, request.volume(session, true)) {
-            Err(objstore::Error::NotFound { .. } | objstore::Error::Invalid { .. }) => {
+        let files = match self.source.open(&request, session, true) {
+            Err(Error::Store(objstore::Error::NotFound { .. } | objstore::Error::Invalid { .. })) => {
                 return self.give_up(holding, &held);
             }
             opened => opened?,
         };
-        let options = request.options(volume.read_only());
-        let mount = fuse::take_over(volume.into(), held, options, holding.fd_holder.clone())?;
+        let options = request.options(files.about().read_only);
+        let mount = fuse::take_over(files, held, options, holding.fd_holder.clone())?;
         let dir = mount.path().to_owned();
         tracing::info!(bucket = %request.bucket, dir = %dir.display(), "taken over");
         if mount.is_attached() {
@@ -104,7 +107,7 @@ impl Table {
         let dir = held.path();
         tracing::warn!(dir = %dir.display(), "the store has no session for a mount that names it; the mount is ended");
         if let Some(session) = SessionId::new(held.id()) {
-            self.store.end_session(session)?;
+            self.source.end(session)?;
         }
         held.abandon()?;
         holding.withdraw(held.id()).map_err(|source| Error::Holder { source })?;

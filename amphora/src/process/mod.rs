@@ -77,6 +77,17 @@ pub(crate) fn forbid_core_dumps() {
     }
 }
 
+/// Raises the limit of open files to the maximum: connections, content and mounts need many, and a shell's limit of
+/// 1,024 suits programs that use select(2).
+pub(crate) fn raise_open_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::process::dumpable_behavior;

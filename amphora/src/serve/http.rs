@@ -37,11 +37,20 @@ pub(super) struct Source {
     answers: Arc<Semaphore>,
 }
 
+/// Serves the endpoint until `stopped` completes and its requests are answered.
+pub(super) async fn serve(
+    listener: TcpListener,
+    source: Source,
+    stopped: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    axum::serve(Listener::new(listener), routes(source)).with_graceful_shutdown(stopped).await
+}
+
 /// The endpoint's listener in axum's form.
-pub(super) struct Listener(LimitedListener<TcpListener>);
+struct Listener(LimitedListener<TcpListener>);
 
 impl Listener {
-    pub(super) fn new(listener: TcpListener) -> Self {
+    fn new(listener: TcpListener) -> Self {
         Self(LimitedListener::new(listener, CONNECTIONS_MAX, PATIENCE))
     }
 }
@@ -69,7 +78,7 @@ impl Source {
 }
 
 /// The routes.
-pub(super) fn routes(source: Source) -> Router {
+fn routes(source: Source) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(async || "ok\n"))

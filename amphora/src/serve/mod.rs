@@ -17,10 +17,8 @@
 
 mod http;
 mod left;
-mod listeners;
+mod ports;
 mod root;
-mod signals;
-mod sockets;
 mod wiring;
 
 use std::io::Write as _;
@@ -34,16 +32,12 @@ use objstore::lifecycle::Worker;
 use crate::admin::Upgrade;
 use crate::backups::Backups;
 use crate::config::{Env, Flags, Settings, SocketPath};
+use crate::endpoints::{DRAIN_LIMIT, OpenListeners, Signals, Sockets, blocking};
 use crate::failure::{Failure, with_causes};
 use crate::metrics::{Metrics, Sources};
 use crate::mounts::{Inheritance, Table};
 use crate::process::{Notify, PassedSockets, Program};
-use listeners::{OpenListeners, Ports};
-use signals::Signals;
-use sockets::Sockets;
-
-/// The time limit for requests in progress after the server received a signal to stop.
-const DRAIN_LIMIT: Duration = Duration::from_secs(10);
+use ports::Ports;
 
 /// The number of threads for blocking work: enough to keep the disk busy, few enough for a small machine.
 const BLOCKING_THREADS: usize = 128;
@@ -62,7 +56,7 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
     // Recorded before anything is opened or replaced.
     let (passed, program) = (PassedSockets::take(env), Program::started(env));
     left::wait_for_children();
-    raise_open_files();
+    crate::process::raise_open_files();
     let check = flags.check_config;
     let settings = Settings::new(flags, admin, env)?;
     let workers = std::thread::available_parallelism().map_or(2, |cores| cores.get().max(2));
@@ -90,17 +84,6 @@ enum End {
     Stopped,
     /// It continues as the next program, with these sockets.
     Upgrade(PassedSockets),
-}
-
-/// Raises the limit of open files to the maximum: connections, content and mounts need many, and a shell's limit of
-/// 1,024 suits programs that use select(2).
-fn raise_open_files() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::warn!(%error, "cannot raise the limit of open files");
-    }
 }
 
 async fn serve(
@@ -140,11 +123,6 @@ async fn serve(
     }
     let closed = blocking("closing the store", move || store.close()).await;
     served.and_then(|end| closed.map(|()| end))
-}
-
-/// Runs blocking work off the async workers.
-async fn blocking<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Failure::failed(format!("{what}: {error}")))
 }
 
 async fn open(settings: &Settings, inheritance: &Inheritance) -> Result<Store, Failure> {
@@ -207,6 +185,13 @@ impl Server {
         let Metrics { registry, s3: s3_metrics, audit, buckets } = Metrics::new(&sources);
         // In the background: requests count per bucket once the buckets are known.
         tokio::task::spawn_blocking(move || buckets.refresh());
+        let mount_service = crate::admin::MountService {
+            mounts: mounts.clone(),
+            store: Some(store.clone()),
+            node: settings.node_id.clone(),
+            folder: settings.data_dir.display().to_string(),
+            started: Instant::now(),
+        };
         let admin_service = crate::admin::Service {
             store: store.clone(),
             mounts: mounts.clone(),
@@ -229,7 +214,8 @@ impl Server {
             None => s3,
         };
         listeners.open("S3", s3.serve(ports.s3, listeners.stopped()));
-        listeners.open_http(ports.http, http::Source::new(store, registry, listeners.stopping()));
+        let source = http::Source::new(store, registry, listeners.stopping());
+        listeners.open("HTTP", http::serve(ports.http, source, listeners.stopped()));
         listeners.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)), &audit);
         match csi_node {
             None => listeners.open_grpc("CSI", csi, csi::routes(store.clone(), node), &audit),
@@ -238,7 +224,7 @@ impl Server {
                 listeners.open_grpc("CSI node", listener, csi::node_routes(node), &audit);
             }
         }
-        listeners.open_grpc("admin", admin, crate::admin::routes(admin_service), &audit);
+        listeners.open_grpc("admin", admin, crate::admin::routes(admin_service, mount_service), &audit);
         let credentials = root.credentials.display();
         if root.is_new && settings.hints {
             crate::hints::first_start(&s3_url, &root.credentials, &settings.region);

@@ -7,12 +7,12 @@ use objstore::Store;
 use objstore::lifecycle::{Day, Worker};
 use tokio::net::TcpListener;
 
-use super::listeners::OpenListeners;
-use super::{End, blocking};
+use super::End;
 use crate::config::{Settings, Sockets, VolumeListener};
+use crate::endpoints::{DRAIN_LIMIT, OpenListeners, blocking};
 use crate::failure::{Failure, with_causes};
 use crate::holder::Missing;
-use crate::mounts::{Ending, Holding, Inheritance, Table};
+use crate::mounts::{Ending, Holding, Inheritance, Source, Table};
 use crate::volumes::{Certificate, Volumes};
 
 /// Checks whether a server could start with the settings, as far as that is possible without changing anything.
@@ -55,7 +55,7 @@ pub(super) fn s3(
     tls: Option<s3::Tls>,
 ) -> Result<s3::Server, Failure> {
     let config = s3::Config {
-        drain: super::DRAIN_LIMIT,
+        drain: DRAIN_LIMIT,
         block_public_access: settings.s3_block_public_access,
         presigned_v2: settings.s3_presigned_v2,
         access_log_delay: settings.s3_access_log_delay,
@@ -157,7 +157,7 @@ pub(super) async fn holding(settings: &Settings) -> Result<(Option<Holding>, Inh
 
 /// The table of mounts, with the records in the data folder.
 pub(super) fn mounts(settings: &Settings, store: &Store, holding: Option<Holding>) -> Result<Table, Failure> {
-    let table = Table::new(store.clone(), holding, &settings.data_dir, settings.max_mounts);
+    let table = Table::new(Source::Store(store.clone()), holding, &settings.data_dir, settings.max_mounts);
     table.map_err(|error| Failure::failed(format!("reading the records of mounts: {}", with_causes(&error))))
 }
 

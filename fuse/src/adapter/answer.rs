@@ -71,6 +71,15 @@ pub(super) enum Answer {
 }
 
 impl Answer {
+    /// The node that the kernel gets to know.
+    pub fn node(&self) -> Option<u64> {
+        match self {
+            Self::Entry(found) | Self::Made(found) => found.as_ref().map(|attr| attr.ino),
+            Self::Created(created) => Some(created.attr.ino),
+            _ => None,
+        }
+    }
+
     pub fn send(self, reply: Reply<'_>, limits: Limits) {
         match self {
             Self::Bytes(bytes) | Self::Fitted(Fitted::Bytes(bytes)) => reply.send_bytes(&bytes),

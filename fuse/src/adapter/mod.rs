@@ -173,7 +173,10 @@ impl wire::Service for Adapter {
         }
         match result {
             Ok(_) if !request.operation.is_answered() => {}
-            Ok(answer) => answer.send(reply, answer::Limits::now(&parts.session, &parts.sharing)),
+            Ok(answer) => {
+                answer.node().into_iter().for_each(|node| parts.known.insert(node));
+                answer.send(reply, answer::Limits::now(&parts.session, &parts.sharing));
+            }
             Err(errno) => reply.refuse(errno.raw_os_error()),
         }
         // This happens even if the kernel did not accept the reply: it does not resend that request either.

@@ -37,6 +37,11 @@ impl Notices {
         apart.map_or_else(|| notify(&self.device, notice), wire::told)
     }
 
+    fn give_beside(&self, notice: Notice<'_>) -> io::Result<()> {
+        let beside = self.beside.as_ref().and_then(|notifiers| notifiers.give(&wire::message(notice)));
+        beside.map_or_else(|| notify(&self.device, notice), wire::told).map(drop)
+    }
+
     /// Asks the kernel to resend all requests that an earlier server read and did not answer.
     pub fn resend(&self) -> io::Result<()> {
         notify(&self.device, Notice::Resend).map(drop)
@@ -49,9 +54,11 @@ impl Kernel for Notices {
     }
 
     fn drop_entry_beside(&self, parent: u64, name: &str) -> io::Result<()> {
-        let notice = Notice::Entry(parent, OsStr::new(name));
-        let beside = self.beside.as_ref().and_then(|notifiers| notifiers.give(&wire::message(notice)));
-        beside.map_or_else(|| notify(&self.device, notice), wire::told).map(drop)
+        self.give_beside(Notice::Entry(parent, OsStr::new(name)))
+    }
+
+    fn drop_content_beside(&self, node: u64) -> io::Result<()> {
+        self.give_beside(Notice::Content(node))
     }
 
     fn drop_content(&self, node: u64) -> io::Result<()> {

@@ -129,6 +129,7 @@ fn list(fs: &Fs<'_>, node: u64, part: ReadDir) -> Result<Listing> {
 fn list_entries(fs: &Fs<'_>, node: u64, part: ReadDir) -> Result<Listing> {
     let mut listing = Listing::new(part.room as usize);
     fs.read_dir_plus(from(node, part), part.room as usize, |listed, attr| {
+        attr.into_iter().for_each(|attr| fs.known.insert(attr.ino));
         listing.add_entry(name(&listed), &Limits::now(&fs.session, &fs.sharing).found(attr))
     })?;
     Ok(listing)

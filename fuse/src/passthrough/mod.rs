@@ -82,7 +82,8 @@ impl Opens {
         open_options: OpenOptions,
     ) -> Self {
         let (table, refused, small) = (Table::resume(shared), AtomicBool::new(false), SmallFiles::new());
-        let last = AtomicU32::new(0);
+        // Numbers of files that an earlier process opened may still be in use: this process begins elsewhere.
+        let last = AtomicU32::new(session.process().wrapping_mul(0x9E37_79B1));
         let opens = Self { table, session, sharing, view, open_options, backing, refused, small, last };
         opens.take_over();
         opens

@@ -8,6 +8,7 @@ mod attributes;
 mod closing;
 mod coherence;
 mod copy_range;
+mod cut_off;
 mod directories;
 mod files;
 mod flags;

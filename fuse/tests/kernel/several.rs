@@ -13,8 +13,6 @@ use crate::test_store::{Rng, TestStore, Way, run};
 
 /// How long the programs of a test run.
 const TIME: Duration = Duration::from_secs(6);
-/// Names that were answered before the second mount came live longer.
-const SETTLED: Duration = Duration::from_millis(5_500);
 /// The longest call, on a machine that runs other tests as well.
 const LONGEST: Duration = Duration::from_millis(2_000);
 
@@ -31,7 +29,6 @@ impl Several {
     fn new(test: &TestStore, ways: &[Way]) -> Self {
         let mounts: Vec<_> = ways.iter().enumerate().map(|(at, way)| test.mount_by(&format!("m{at}"), *way)).collect();
         let paths = mounts.iter().map(|mount| mount.path().to_owned()).collect();
-        std::thread::sleep(SETTLED);
         Self { paths, over: AtomicBool::new(false), longest: AtomicU64::new(0), calls: AtomicU64::new(0), mounts }
     }
 

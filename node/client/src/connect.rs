@@ -6,6 +6,7 @@ use std::time::Duration;
 use node_wire::Random;
 use node_wire::client::{Client, Config, Transport, Unproven};
 use node_wire::refusal::Refusal;
+use objstore_files::About;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -57,6 +58,11 @@ pub async fn open<T: Transport>(
         Ok(Err(refusal)) => Err(Unopened::Refused(refusal)),
         Ok(Ok(())) => {
             let about = *link.about.get().ok_or(Unopened::Unreachable(limit))?;
+            // What the mount has to know of its own machine is not what the store knows of the node.
+            let about = match link.options.kept {
+                Some(kept) => About { id: Some(kept), inherited: link.options.resumes, ..about },
+                None => about,
+            };
             Ok(Remote::new(link, about, Handle::current(), tasks))
         }
     }

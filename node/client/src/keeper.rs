@@ -108,16 +108,8 @@ async fn open(link: &Link) -> Result<(), CallError> {
     let about = node_codec::decode_about(&opened.about).map_err(unreadable)?;
     let terms = Terms { lease: Duration::from_millis(opened.lease_ms.into()), ..Terms::default() };
     let boot = Boot(opened.boot);
-    let is_held = match &mut *link.lease.lock() {
-        Some(lease) => lease.renewed(sent),
-        none @ None => {
-            *none = Some(Lease::new(terms, sent));
-            true
-        }
-    };
-    if !is_held {
-        return Ok(());
-    }
+    link.lease.lock().get_or_insert_with(|| Lease::new(terms, sent));
+    link.heard(sent);
     link.stream.opened(boot, opened.acknowledged);
     link.slots.opened(opened.slots, boot);
     link.writers.opened(boot);
@@ -159,14 +151,14 @@ pub(crate) async fn renew(link: Arc<Link>) {
                 false
             }
         };
-        if renewed && let Some(lease) = &mut *link.lease.lock() {
-            lease.renewed(sent);
+        if renewed {
+            link.heard(sent);
         }
         pause = if renewed { terms.renewal() } else { terms.renewal() / 8 };
     }
 }
 
-/// Loses the session when its lease is over.
+/// Drops the caches as the lease runs out, and loses the session when the store was not reached for too long.
 pub(crate) async fn watch(link: Arc<Link>) {
     if link.open().await.is_err() {
         return;

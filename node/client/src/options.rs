@@ -4,8 +4,12 @@ use std::fmt;
 use std::time::Duration;
 
 use node_session::{Incarnation, SessionId};
+use objstore_files::SessionId as KeptId;
 
 use crate::Clock;
+
+/// The usual [`Options::patience`]: a store may be upgraded, and its machine restarted, meanwhile.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Which session is opened.
 #[derive(Clone)]
@@ -22,8 +26,12 @@ pub struct Options {
     pub prefix: String,
     /// Whether nothing will be changed.
     pub read_only: bool,
+    /// The id under which this machine keeps the mount for a next process; `None`: the store's own id.
+    pub kept: Option<KeptId>,
     /// How long the store may take to answer the opening.
     pub limit: Duration,
+    /// How long the store may not be reached before the session is lost on this machine too: it may only be restarting.
+    pub patience: Duration,
     /// The clock of this machine.
     pub clock: Clock,
 }

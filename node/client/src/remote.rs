@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use node_codec::session::{Ask, Nothing};
+use node_session::Incarnation;
 use node_session::lease::Standing;
 use node_wire::client::CallError;
 use objstore_base::error::Result;
@@ -72,6 +73,12 @@ impl FileService for Remote {
         let changes = RemoteChanges::new(Arc::clone(&self.link), self.runtime.clone());
         self.runtime.block_on(ask(&self.link, Ask::Follow(Nothing {})));
         Box::new(changes)
+    }
+
+    /// A process of the node has a higher incarnation than all before it.
+    fn process(&self) -> u32 {
+        let Incarnation(number) = self.link.options.incarnation;
+        number as u32
     }
 
     /// No longer than the lease is fresh.

@@ -72,6 +72,9 @@ pub enum Error {
     /// Rustls does not accept them.
     #[error("the certificate, its key or its authority cannot be used")]
     Unusable(#[source] rustls::Error),
+    /// The server is not named as it has to be.
+    #[error("the server \"{0}\" is not valid: use HOST:PORT")]
+    Server(String),
     /// The authority for nodes is unusable.
     #[error("the authority for the certificates of nodes cannot be used")]
     Authority(#[source] rustls::server::VerifierBuilderError),
@@ -207,6 +210,17 @@ impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connector").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// The host in `HOST:PORT`; an IPv6 address is in brackets.
+pub(crate) fn host(server: &str) -> Result<ServerName<'static>, Error> {
+    let wrong = || Error::Server(server.to_owned());
+    let (host, port) = server.rsplit_once(':').ok_or_else(wrong)?;
+    if port.parse::<u16>().map_or(true, |port| port == 0) {
+        return Err(wrong());
+    }
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    ServerName::try_from(host.to_owned()).map_err(|_| wrong())
 }
 
 fn binding(export: impl FnOnce([u8; 32]) -> Result<[u8; 32], rustls::Error>) -> io::Result<Binding> {

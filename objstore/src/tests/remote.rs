@@ -108,6 +108,29 @@ impl FileService for Node {
     }
 
     fn call(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+        let waits = op.waits_for_others();
+        let answer = self.execute(context, op, data)?;
+        if waits {
+            self.session.barrier().wait();
+        }
+        Ok(answer)
+    }
+
+    fn answered(&self, _: RequestId) {}
+
+    fn changes(&self) -> Box<dyn Changes> {
+        self.session.changes()
+    }
+
+    fn close_changes(&self) {}
+
+    fn end(&self) {
+        self.store.end_remote(ID).unwrap();
+    }
+}
+
+impl Node {
+    fn execute(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
         if op.class() != Class::Once {
             return self.session.call(context, op, data);
         }
@@ -129,18 +152,6 @@ impl FileService for Node {
         }
         Ok(Answer { recorded: true, ..answer })
     }
-
-    fn answered(&self, _: RequestId) {}
-
-    fn changes(&self) -> Box<dyn Changes> {
-        self.session.changes()
-    }
-
-    fn close_changes(&self) {}
-
-    fn end(&self) {
-        self.store.end_remote(ID).unwrap();
-    }
 }
 
 /// A bucket with a mount of this machine, and one of another machine as the persistent session.
@@ -161,6 +172,13 @@ impl Subject for Both {
 
     fn open_persistent(&self) -> FileSession {
         let session = self.test.remote(&self.bucket);
+        // Changes through other mounts wait for this one.
+        let mut changes = session.changes();
+        std::thread::spawn(move || {
+            while changes.next().is_some() {
+                changes.acknowledge();
+            }
+        });
         FileSession::new(Node { store: self.test.store.clone(), session, calls: Mutex::default() })
     }
 

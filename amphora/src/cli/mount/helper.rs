@@ -11,7 +11,6 @@ use clap::Parser;
 
 use super::Options;
 use crate::cli::PACKAGED_SOCKET;
-use crate::cli::client::Client;
 use crate::config::{Env, SocketPath};
 use crate::credentials::Credentials;
 use crate::failure::Failure;
@@ -95,13 +94,12 @@ pub(crate) async fn run(args: Vec<OsString>, env: Env<'_>) -> Result<(), Failure
     let helper = Helper::try_parse_from(args).map_err(Failure::Clap)?;
     let wanted = Wanted::parse(&helper.options, helper.sloppy)?;
     let bucket = helper.source.strip_prefix(SOURCE_PREFIX).unwrap_or(&helper.source).to_owned();
-    let key = wanted.options.credentials.as_deref().map(Credentials::read).transpose().map_err(Failure::failed)?;
+    wanted.options.credentials.as_deref().map(Credentials::read).transpose().map_err(Failure::failed)?;
     if helper.fake {
         return Ok(());
     }
     let socket = wanted.admin_endpoint.map_or_else(|| default_socket(env), Ok)?;
-    let mut client = Client::connect(&socket).await?;
-    super::mount(&mut client, bucket.clone(), &helper.dir, wanted.options, key, false).await?;
+    super::mount(&socket, bucket.clone(), &helper.dir, wanted.options, false).await?;
     if helper.verbose {
         let line = format!("mount.amphora: {bucket} mounted on {}.\n", helper.dir.display());
         let _ = std::io::Write::write_all(&mut std::io::stdout(), line.as_bytes());

@@ -11,13 +11,20 @@ pub(super) mod umount;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use objstore::disk::read_named;
 use proto::amphora::admin::v1 as admin;
 
 use super::client::{Client, absolute, answer};
 use super::output::Printer;
+use crate::config::SocketPath;
 use crate::credentials::Credentials;
-use crate::failure::Failure;
+use crate::failure::{Failure, with_causes};
+use crate::mounts::resolve;
+use crate::node::own::OwnNode;
 use options::Options;
+
+/// The largest file of certificates in bytes.
+const CA_MAX: u64 = 1 << 20;
 
 /// What to mount where, or which mount to look at.
 #[derive(Debug, Args)]
@@ -39,6 +46,13 @@ pub struct Mount {
     /// Mount again at every start of the server if the mount is missing, until `amphora umount`
     #[arg(long)]
     keep: bool,
+    /// The volume listener of a store on another machine; the mount needs --credentials, and no server on this machine
+    #[arg(long, value_name = "HOST:PORT")]
+    server: Option<String>,
+    /// Certificates (PEM) of the authority that issued the certificate of --server, such as volume-ca.pem in the data
+    /// folder of the store [default: any certificate, of a server that proves to know the secret]
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
 }
 
 /// What to look at. (A bucket that is named like one of these is mounted with an option in front: `-o rw stats DIR`.)
@@ -57,35 +71,47 @@ enum Look {
 }
 
 impl Mount {
-    pub(super) async fn run(self, client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
+    pub(super) async fn run(self, socket: &SocketPath, printer: &mut Printer) -> Result<(), Failure> {
         match self.look {
-            Some(Look::Stats { dir }) => stats::run(client, printer, dir.as_deref()).await,
-            Some(Look::Trace { dir }) => trace::run(client, printer, &dir).await,
+            Some(Look::Stats { dir: None }) => stats::run(&mut Client::connect(socket).await?, printer, None).await,
+            Some(Look::Stats { dir: Some(dir) }) => {
+                stats::run(&mut Client::of_mount(&dir, socket).await?, printer, Some(&dir)).await
+            }
+            Some(Look::Trace { dir }) => trace::run(&mut Client::of_mount(&dir, socket).await?, printer, &dir).await,
             None => {
                 let (Some(bucket), Some(dir)) = (self.bucket, self.dir) else {
                     return Err(Failure::usage("name a bucket and a directory: amphora mount BUCKET DIR"));
                 };
-                let options = Options::parse(&self.options)?;
-                let key = self.credentials.as_deref().or(options.credentials.as_deref());
-                let key = key.map(Credentials::read).transpose().map_err(Failure::failed)?;
-                mount(client, bucket, &dir, options, key, self.keep).await
+                let mut options = Options::parse(&self.options)?;
+                options.credentials = self.credentials.or(options.credentials);
+                options.server = self.server.or(options.server);
+                options.ca = self.ca.or(options.ca);
+                mount(socket, bucket, &dir, options, self.keep).await
             }
         }
     }
 }
 
-/// Asks the server for a mount, or to change one.
-async fn mount(
-    client: &mut Client,
-    bucket: String,
-    dir: &Path,
-    options: Options,
-    key: Option<Credentials>,
-    keep: bool,
-) -> Result<(), Failure> {
+/// Asks the server for a mount, or to change one. A mount of a store on another machine gets a node of its own.
+async fn mount(socket: &SocketPath, bucket: String, dir: &Path, options: Options, keep: bool) -> Result<(), Failure> {
     if options.remount {
-        return remount(client, dir, options).await;
+        return remount(&mut Client::of_mount(dir, socket).await?, dir, options).await;
     }
+    let key = options.credentials.as_deref().map(Credentials::read).transpose().map_err(Failure::failed)?;
+    let ca_pem = options.ca.as_deref().map(authority).transpose()?.unwrap_or_default();
+    let mut client = match &options.server {
+        Some(_) if key.is_none() => {
+            return Err(Failure::usage(
+                "a mount of a store on another machine needs an access key: --credentials FILE",
+            ));
+        }
+        Some(_) => {
+            let node = OwnNode::of(&resolve(dir).map_err(|error| Failure::failed(with_causes(&error)))?)?;
+            node.start()?;
+            Client::connect(&node.socket).await?
+        }
+        None => Client::connect(socket).await?,
+    };
     let (access_key_id, secret_access_key) =
         key.map(|key| (key.access_key_id, key.secret.reveal().to_owned())).unwrap_or_default();
     let request = admin::MountRequest {
@@ -103,8 +129,17 @@ async fn mount(
         uncached: options.uncached.unwrap_or_default(),
         no_exec: options.no_exec.unwrap_or_default(),
         keep,
+        server: options.server.unwrap_or_default(),
+        ca_pem,
     };
-    answer(client.mount(request).await).map(drop)
+    answer(client.mounts.mount(request).await).map(drop)
+}
+
+/// The certificates in a file.
+fn authority(file: &Path) -> Result<Vec<u8>, Failure> {
+    let read = read_named(file, CA_MAX);
+    let (bytes, _) = read.map_err(|error| Failure::failed(format!("--ca {}: {error}", file.display())))?;
+    Ok(bytes)
 }
 
 /// Asks the server to make a mount read-only or writable.
@@ -112,5 +147,5 @@ async fn remount(client: &mut Client, dir: &Path, options: Options) -> Result<()
     let Options { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec, .. } = options;
     let dir = absolute(dir)?;
     let request = admin::RemountRequest { dir, read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec };
-    answer(client.remount(request).await).map(drop)
+    answer(client.mounts.remount(request).await).map(drop)
 }

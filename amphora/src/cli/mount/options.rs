@@ -11,11 +11,11 @@ use crate::failure::Failure;
 /// The `--help` text of `-o`.
 pub(super) const HELP: &str = "ro; noexec; uid=N and gid=N (show all files as theirs); umask=OCTAL (hide permission bits); \
                                prefix=P (show only what is below); readahead=SIZE (up to 1Mi); cache=on|off (file content \
-                               in the kernel's page cache); credentials=FILE; remount (with ro or rw: change an \
+                               in the kernel's page cache); credentials=FILE; server=HOST:PORT; ca=FILE; remount (with ro or rw: change an \
                                existing mount). Options of mount(8) and fstab without effect here are accepted";
 
 const KNOWN: &str = "known are ro, rw, remount, noexec, exec, uid=N, gid=N, umask=OCTAL, prefix=P, readahead=SIZE, \
-                     cache=on|off, credentials=FILE, and those options of mount(8) that have no effect here";
+                     cache=on|off, credentials=FILE, server=HOST:PORT, ca=FILE, and those options of mount(8) that have no effect here";
 
 /// Options without effect: mount(8)'s own, and those that always hold.
 const HARMLESS: [&str; 29] = [
@@ -82,6 +82,10 @@ pub(super) struct Options {
     pub readahead_bytes: Option<u32>,
     pub uncached: Option<bool>,
     pub credentials: Option<PathBuf>,
+    /// The volume listener of a store on another machine.
+    pub server: Option<String>,
+    /// The certificates of its authority.
+    pub ca: Option<PathBuf>,
     /// An option that the kernel reports, which only a remount may name.
     kernels: Option<String>,
 }
@@ -123,6 +127,8 @@ impl Options {
             ("readahead", Some(value)) => self.readahead_bytes = Some(readahead(option, value)?),
             ("cache", Some("on")) => self.uncached = Some(false),
             ("cache", Some("off")) => self.uncached = Some(true),
+            ("server", Some(server)) => self.server = Some(server.to_owned()),
+            ("ca", Some(file)) => self.ca = Some(file.into()),
             ("credentials", Some(file)) => self.credentials = Some(file.into()),
             _ => return self.take_foreign(option),
         }
@@ -185,9 +191,12 @@ mod tests {
             readahead_bytes: Some(128 << 10),
             uncached: Some(true),
             credentials: Some("/k".into()),
+            server: Some("h:1".into()),
+            ca: Some("/c".into()),
             kernels: None,
         };
-        let list = "ro,noexec,uid=1000,gid=0,umask=027,prefix=a/b,readahead=128Ki,cache=off,credentials=/k";
+        let list = "ro,noexec,uid=1000,gid=0,umask=027,prefix=a/b,readahead=128Ki,cache=off,credentials=/k,\
+                    server=h:1,ca=/c";
         assert_eq!(parse(list).expect("good"), expected);
         assert_eq!(parse("").expect("none"), Options::default());
         let last = Options { no_exec: Some(false), uncached: Some(false), ..Options::default() };

@@ -87,7 +87,7 @@ impl Row for OperationRow {
 /// Requests the statistics and prints a row for each operation that was called, the busiest of a mount first.
 pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: Option<&Path>) -> Result<(), Failure> {
     let dir = dir.map(absolute).transpose()?;
-    let mounts = answer(client.mount_stats(admin::MountStatsRequest { dir }).await)?.mounts;
+    let mounts = answer(client.mounts.mount_stats(admin::MountStatsRequest { dir }).await)?.mounts;
     let mut rows = Vec::new();
     for stats in mounts {
         let mount = stats.mount.unwrap_or_default();

@@ -50,7 +50,7 @@ fn error_text(errno: i32) -> String {
 
 /// Prints calls until the mount ends or the user interrupts.
 pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: &Path) -> Result<(), Failure> {
-    let mut calls = answer(client.watch_mount(admin::WatchMountRequest { dir: absolute(dir)? }).await)?;
+    let mut calls = answer(client.mounts.watch_mount(admin::WatchMountRequest { dir: absolute(dir)? }).await)?;
     loop {
         let Some(call) = next(&mut calls).await?.map(CallRow::from) else { return Ok(()) };
         printer.line(&call, &call.line())?;

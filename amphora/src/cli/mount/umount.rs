@@ -6,7 +6,7 @@ use clap::Args;
 use fuse::holder::{Error, Holder};
 use proto::amphora::admin::v1 as admin;
 
-use crate::cli::client::{Client, absolute, answer, is_absent};
+use crate::cli::client::{Client, absolute, answer, is_absent, own_node};
 use crate::config::{Env, SocketPath};
 use crate::failure::{Failure, with_causes};
 use crate::mounts::{Unmounting, unmount_without_server};
@@ -31,12 +31,18 @@ pub struct Umount {
 impl Umount {
     /// Unmounts through the server at this socket, or without a server if none runs.
     pub(in crate::cli) async fn run(self, socket: &SocketPath, env: Env<'_>) -> Result<(), Failure> {
+        if let Some(node) = own_node(&self.dir) {
+            let request = admin::UnmountRequest { dir: absolute(&self.dir)?, lazy: self.lazy };
+            answer(Client::connect(&node.socket).await?.mounts.unmount(request).await)?;
+            node.wait_for_end().await;
+            return Ok(());
+        }
         if is_absent(socket) {
             return self.without_server(socket, env);
         }
         let request = admin::UnmountRequest { dir: absolute(&self.dir)?, lazy: self.lazy };
         let mut client = Client::connect(socket).await?;
-        answer(client.unmount(request).await).map(drop)
+        answer(client.mounts.unmount(request).await).map(drop)
     }
 
     fn without_server(self, socket: &SocketPath, env: Env<'_>) -> Result<(), Failure> {

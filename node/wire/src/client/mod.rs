@@ -23,7 +23,7 @@ use crate::credential::{Binding, Credential};
 use crate::header::{Role, SMALL_PAYLOAD_BYTES};
 use crate::refusal::Refusal;
 use crate::service::Answer;
-use crate::tls::Connector;
+use crate::tls::{Connector, Trust};
 use crate::version::{SPOKEN, Versions};
 use lane::Lane;
 
@@ -48,6 +48,17 @@ pub struct Tls {
     pub server: String,
     /// The TLS side.
     pub connector: Connector,
+}
+
+impl Tls {
+    /// To the volume listener at `HOST:PORT`.
+    ///
+    /// # Errors
+    /// [`tls::Error`](crate::tls::Error): the server is not named so, or the authority cannot be used.
+    pub fn to(server: &str, trust: Trust<'_>) -> Result<Self, crate::tls::Error> {
+        let connector = Connector::new(crate::tls::host(server)?, trust, None)?;
+        Ok(Self { server: server.to_owned(), connector })
+    }
 }
 
 impl Transport for Tls {

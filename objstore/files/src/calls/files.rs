@@ -32,6 +32,11 @@ impl FileSession {
         &self.about
     }
 
+    /// The number of this process among those that served the session: see [`FileService::process`].
+    pub fn process(&self) -> u32 {
+        self.service.process()
+    }
+
     /// The files for one request of the kernel.
     pub fn serving(&self, caller: Caller, request: RequestId) -> Files<'_> {
         self.files(Some(caller), Some(request))

@@ -65,6 +65,12 @@ pub trait FileService: Send + Sync {
         None
     }
 
+    /// The number of the process that serves the session, among all that ever did: what it numbers must not repeat what an
+    /// earlier one numbered.
+    fn process(&self) -> u32 {
+        self.about().life
+    }
+
     /// The files as this machine has them; `None` if they lie elsewhere.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None

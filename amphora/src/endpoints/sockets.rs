@@ -21,11 +21,11 @@ const BACKLOG: i32 = 128;
 
 /// The sockets of a server. Dropping it removes their files, while the listeners still exist.
 #[derive(Default)]
-pub(super) struct Sockets(Vec<(&'static str, SocketFile)>);
+pub(crate) struct Sockets(Vec<(&'static str, SocketFile)>);
 
 impl Sockets {
     /// Opens the socket of the flag `--NAME-endpoint`: inherited, or newly bound.
-    pub(super) fn open(
+    pub(crate) fn open(
         &mut self,
         name: &'static str,
         path: &SocketPath,
@@ -41,7 +41,7 @@ impl Sockets {
     }
 
     /// Leaves the files for the process that receives the sockets.
-    pub(super) fn leave(self) {
+    pub(crate) fn leave(self) {
         std::mem::forget(self);
     }
 }

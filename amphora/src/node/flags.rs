@@ -1,0 +1,58 @@
+//! The flags of `amphora node`.
+
+use std::path::PathBuf;
+
+use crate::config::{LogFormat, SocketPath, count, filter, word};
+use crate::failure::Failure;
+
+/// The flags of `amphora node`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct NodeFlags {
+    /// Folder of the node: its sockets and a counter; created if it does not exist. It needs no disk: /run will do
+    #[arg(long, value_name = "DIR", default_value = "/run/amphora-node")]
+    pub state_dir: PathBuf,
+    /// Name of this machine at the store [default: the host name]
+    #[arg(long, value_name = "NAME", value_parser = word)]
+    pub node_id: Option<String>,
+    /// Socket of the fd holder, which keeps mounts while no node runs [default: STATE_DIR/run/holder.sock]
+    #[arg(long, value_name = "unix://PATH")]
+    pub holder_endpoint: Option<SocketPath>,
+    /// Start a holder where none answers; false where the holder is a service or a pod of its own
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    pub start_holder: bool,
+    /// Run without the fd holder: mounts end with the node
+    #[arg(long)]
+    pub no_holder: bool,
+    /// Unmount the mounts of `amphora mount` when the node stops, instead of keeping them for the next one
+    #[arg(long)]
+    pub unmount_at_exit: bool,
+    /// Maximum number of mounts
+    #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
+    pub max_mounts: usize,
+    /// Format of the log on stderr
+    #[arg(long, value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+    /// Log level: off, error, warn, info, debug or trace; also per module
+    #[arg(long, value_name = "FILTER", default_value = "info", value_parser = filter)]
+    pub log_level: String,
+    /// Allow core dumps when the node crashes; they contain keys and data
+    #[arg(long)]
+    pub core_dumps: bool,
+    /// End when nothing is mounted any more; `amphora mount --server` starts the node of a mount in this way
+    #[arg(long, hide = true)]
+    pub while_needed: bool,
+    /// Leave the session of the starting process, and start the node again if it crashes
+    #[arg(long, hide = true)]
+    pub detached: bool,
+}
+
+impl NodeFlags {
+    /// The state folder as an absolute path.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] if there is no working directory.
+    pub(super) fn state_dir(&self) -> Result<PathBuf, Failure> {
+        let made = std::path::absolute(&self.state_dir);
+        made.map_err(|error| Failure::usage(format!("--state-dir {}: {error}", self.state_dir.display())))
+    }
+}

@@ -1,0 +1,170 @@
+//! The node of a single mount, which `amphora mount --server` starts and which ends with that mount.
+//!
+//! - It is found by the directory that it mounts, in the mount namespace of its caller: each mount has a folder below
+//!   [`FOLDER`], named by both. So two network namespaces, or two containers, do not share a process.
+//! - A small process starts it again after a crash. The holder keeps the mount meanwhile.
+//!
+//! A crash of the small process leaves the node, which is then not started again after a crash of its own:
+//! `amphora mount` of the same directory starts it again.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::config::{SocketPath, default_socket};
+use crate::failure::Failure;
+
+/// The folder of all such nodes of a machine. It is emptied at a reboot, as mounts are.
+const FOLDER: &str = "/run/amphora-mounts";
+/// The running program, even if its file was replaced.
+const THIS: &str = "/proc/self/exe";
+/// The file with the log of a node.
+const LOG: &str = "log";
+/// How long a node may take to answer after its start.
+const START: Duration = Duration::from_secs(150);
+/// How long a node may take to end after its mount has ended.
+const END: Duration = Duration::from_secs(5);
+/// The interval of looks at a socket.
+const PAUSE: Duration = Duration::from_millis(20);
+/// The first and the longest pause before a crashed node is started again.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// A node that ran this long is started again without a pause.
+const CALM: Duration = Duration::from_secs(60);
+
+/// The node of the mount at a directory, running or not.
+#[derive(Debug)]
+pub struct OwnNode {
+    folder: PathBuf,
+    /// Its admin socket.
+    pub socket: SocketPath,
+}
+
+impl OwnNode {
+    /// The node of the mount at this directory, whose path is absolute and has no links but the last.
+    ///
+    /// # Errors
+    /// [`Failure::Failed`] if this process cannot see its mount namespace.
+    pub fn of(dir: &Path) -> Result<Self, Failure> {
+        let failed = |error| Failure::failed(format!("/proc/self/ns/mnt: {error}"));
+        let namespace = std::fs::metadata("/proc/self/ns/mnt").map_err(failed)?.ino();
+        let mut hash = 0xCBF2_9CE4_8422_2325_u64;
+        for byte in namespace.to_le_bytes().iter().chain(dir.as_os_str().as_encoded_bytes()) {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3);
+        }
+        let folder = Path::new(FOLDER).join(format!("{hash:016x}"));
+        let socket = default_socket(&folder, "admin")?;
+        Ok(Self { folder, socket })
+    }
+
+    /// Whether it answers.
+    pub fn is_running(&self) -> bool {
+        std::os::unix::net::UnixStream::connect(self.socket.path()).is_ok()
+    }
+
+    /// Starts it, unless it runs, and waits until it answers.
+    ///
+    /// # Errors
+    /// [`Failure::Failed`] with the last lines of its log.
+    pub fn start(&self) -> Result<(), Failure> {
+        if self.is_running() {
+            return Ok(());
+        }
+        let mut command = Command::new(THIS);
+        command.arg0("amphora").args(["node", "--detached", "--state-dir"]).arg(&self.folder);
+        // It needs nothing from the environment, which may contain keys.
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let ended =
+            command.output().map_err(|error| Failure::failed(format!("the node cannot be started: {error}")))?;
+        if !ended.status.success() {
+            let said = String::from_utf8_lossy(&ended.stderr).trim().replace('\n', " ");
+            return Err(Failure::failed(format!("the node cannot be started: {said}")));
+        }
+        let started = Instant::now();
+        while !self.is_running() {
+            if started.elapsed() > START || self.has_failed() {
+                return Err(Failure::failed(format!(
+                    "the node does not start; its log ends with: {}",
+                    self.last_lines()
+                )));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Waits until it has ended, after its mount has. It ends in any case: no error is reported.
+    pub async fn wait_for_end(&self) {
+        let started = Instant::now();
+        while self.folder.exists() && started.elapsed() < END {
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.folder.join(FAILED).exists()
+    }
+
+    fn last_lines(&self) -> String {
+        let log = std::fs::read_to_string(self.folder.join(LOG)).unwrap_or_default();
+        let lines: Vec<_> = log.lines().collect();
+        lines[lines.len().saturating_sub(5)..].join(" / ")
+    }
+}
+
+/// A file that says that a node ended with an error.
+const FAILED: &str = "failed";
+
+/// Runs the node of a mount in the background, again after each crash, until it ends by itself.
+///
+/// # Errors
+/// [`Failure::Failed`] if the folder cannot be used or the background cannot be entered.
+pub(super) fn supervise(folder: &Path) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", folder.display()));
+    if let Some(parent) = folder.parent() {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    // Held while this process lives, so that the node of a mount that is just ending has ended.
+    let lock =
+        OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(folder.with_extension("lock"));
+    let lock = lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(failed)?;
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    std::fs::set_permissions(folder, private).map_err(failed)?;
+    let _ = std::fs::remove_file(folder.join(FAILED));
+    let log = OpenOptions::new().create(true).write(true).truncate(true).mode(0o600).open(folder.join(LOG));
+    let log = log.map_err(failed)?;
+    // SAFETY: daemon(3) forks and redirects. This process has a single thread, so the child misses none.
+    if unsafe { libc::daemon(0, 0) } != 0 {
+        return Err(failed(std::io::Error::last_os_error()));
+    }
+    let mut pause = AGAIN.0;
+    loop {
+        let mut command = Command::new(THIS);
+        command.arg0("amphora").args(["node", "--while-needed", "--state-dir"]).arg(folder);
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null());
+        let started = Instant::now();
+        let ended = log.try_clone().and_then(|log| command.stderr(log).status());
+        match ended {
+            Ok(status) if status.success() => break,
+            Ok(status) if is_crash(status) => {}
+            _ => {
+                let _ = std::fs::write(folder.join(FAILED), "");
+                return Ok(());
+            }
+        }
+        pause = if started.elapsed() > CALM { AGAIN.0 } else { (pause * 2).min(AGAIN.1) };
+        std::thread::sleep(pause);
+    }
+    let _ = std::fs::remove_dir_all(folder);
+    drop(lock);
+    Ok(())
+}
+
+/// Whether a node was killed or panicked, rather than refusing to run.
+fn is_crash(status: std::process::ExitStatus) -> bool {
+    const PANICKED: i32 = 101;
+    status.signal().is_some() || status.code() == Some(PANICKED)
+}
