@@ -14,7 +14,9 @@ use rustix::io::Errno;
 
 use crate::errno::Result;
 use crate::handles::OpenDirectories;
+use crate::known::Known;
 use crate::passthrough::Opens;
+use crate::sharing::Sharing;
 use crate::stats::Stats;
 use crate::view::View;
 
@@ -27,6 +29,10 @@ pub(crate) struct Parts {
     pub stats: Arc<Stats>,
     /// The open files, in memory that outlives this process.
     pub opens: Opens,
+    /// Whether other mounts use the bucket.
+    pub sharing: Arc<Sharing>,
+    /// What the kernel may have cached.
+    pub known: Arc<Known>,
 }
 
 impl Parts {

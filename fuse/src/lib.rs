@@ -9,11 +9,12 @@
 //!   of this process, except to the names of a directory that is being listed.
 //! - [`mount_kept`] also deposits the mount with a [`holder`], and [`take_over`] continues it in another process. A
 //!   [`Refusal`] answers a mount that cannot be taken over.
-//! - What the kernel caches is valid for a day, and is dropped as soon as the store's feed reports a change by another
-//!   client (`invalidate`).
+//! - What the kernel caches is valid for a day, names for seconds (`sharing`), and is dropped as soon as the store's feed
+//!   reports a change by another client (`invalidate`).
 
 mod adapter;
 mod caller;
+mod couriers;
 mod errno;
 mod error;
 mod fs;
@@ -24,6 +25,7 @@ mod handles;
 pub mod holder;
 mod invalidate;
 mod kernel_mount;
+mod known;
 mod mount;
 mod mountpoint;
 mod notifier;
@@ -33,6 +35,7 @@ mod options;
 mod passthrough;
 mod session;
 mod shared_memory;
+mod sharing;
 mod stats;
 mod unserved;
 mod users;

@@ -24,11 +24,13 @@ use crate::handles::OpenDirectories;
 use crate::holder::{FdHolder, Held, Record};
 use crate::invalidate::Invalidator;
 use crate::kernel_mount::{KernelMount, abort, open_device};
+use crate::known::Known;
 use crate::mountpoint::{self, Attachment, Mountinfo, MountpointState, mountpoint_state};
 use crate::options::{Options, REQUEST_BYTES_MAX};
 use crate::passthrough::{OpenOptions, Opens};
 use crate::session::Session;
 use crate::shared_memory::SharedMemory;
+use crate::sharing::Sharing;
 use crate::stats::{Stats, StatsSnapshot, WatchedCall};
 use crate::view::{ROOT_NODE, View};
 
@@ -179,11 +181,13 @@ fn serve(
         Some(program) => session.notices().apart(&program).map_err(failed)?,
         None => session.notices(),
     };
-    let invalidator = Invalidator { kernel, view, stats: stats.clone() };
+    let sharing = Arc::new(Sharing::new(files.about().inherited));
+    let known = Arc::new(Known::new(&files));
+    let invalidator = Invalidator::new(kernel, view, stats.clone(), (sharing.clone(), known.clone()));
     let backing = session.has(Feature::Passthrough).then(|| session.backing());
     let write_past = session.has(Feature::DirectIoAllowMmap);
     let open_options = OpenOptions { page_cache: options.page_cache, write_past };
-    let opens = Opens::resume(Arc::new(shared), backing, files.clone(), view, open_options);
+    let opens = Opens::resume(Arc::new(shared), backing, (files.clone(), sharing.clone()), view, open_options);
     let filesystem = Parts {
         session: files.clone(),
         view,
@@ -191,6 +195,8 @@ fn serve(
         clock: options.clock,
         stats: stats.clone(),
         opens,
+        sharing,
+        known,
     };
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();

@@ -7,17 +7,18 @@
 //! - So a child process waits instead. It holds the mount's descriptor and one end of a socket, and nothing of the
 //!   store. Once the server is gone and the next one has answered the program, the child finds its socket closed and
 //!   ends.
-//! - One invalidation is in flight at a time, so their order is kept, and a confirmed one has been applied by the
-//!   kernel.
+//! - One invalidation of a child is in flight at a time, so their order is kept, and a confirmed one has been applied by
+//!   the kernel. Those that may wait beside others have children of their own, as many as wait at a time.
 //! - If the child dies, this process sends the invalidations itself, which is correct except for that deadlock after a
 //!   kill.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use rustix::io::Errno;
@@ -59,6 +60,51 @@ impl Notifier {
             *socket = None;
         }
         outcome.ok()
+    }
+}
+
+/// The most children beside the first.
+const BESIDE_MAX: usize = 64;
+/// The most of them that stay without work.
+const IDLE_MAX: usize = 2;
+
+/// The child processes of one mount for notices that may wait beside each other.
+#[derive(Clone)]
+pub(crate) struct Notifiers(Arc<NotifiersState>);
+
+struct NotifiersState {
+    program: PathBuf,
+    device: OwnedFd,
+    idle: Mutex<Vec<Notifier>>,
+    busy: AtomicUsize,
+}
+
+impl Notifiers {
+    pub fn new(program: &Path, device: BorrowedFd<'_>) -> io::Result<Self> {
+        let (program, device) = (program.to_owned(), device.try_clone_to_owned()?);
+        Ok(Self(Arc::new(NotifiersState { program, device, idle: Mutex::default(), busy: AtomicUsize::new(0) })))
+    }
+
+    /// Sends a notice and returns the kernel's answer; `None` if there is no child for it.
+    pub fn give(&self, notice: &[u8]) -> Option<rustix::io::Result<()>> {
+        let NotifiersState { program, device, idle, busy } = &*self.0;
+        let found = idle.lock().pop();
+        let started = || Notifier::start(program, device.as_fd());
+        let notifier = match found {
+            Some(notifier) => notifier,
+            None if busy.load(Ordering::Relaxed) >= BESIDE_MAX => return None,
+            None => started()
+                .inspect_err(|error| tracing::warn!(%error, "there is no process for a cache invalidation"))
+                .ok()?,
+        };
+        busy.fetch_add(1, Ordering::Relaxed);
+        let given = notifier.give(notice);
+        busy.fetch_sub(1, Ordering::Relaxed);
+        let mut idle = idle.lock();
+        if given.is_some() && idle.len() < IDLE_MAX {
+            idle.push(notifier);
+        }
+        given
     }
 }
 

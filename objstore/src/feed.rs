@@ -1,10 +1,10 @@
 //! Change feeds: the cache invalidations for each mount of a bucket, for every change made by another client.
 //!
 //! - Changes arrive in commit order, before the operation that made them is answered.
-//! - An S3 write is answered once every feed of its bucket has acknowledged it, so that no mount shows the replaced
-//!   content. A mount that does not acknowledge within [`PATIENCE`] is not waited for: its kernel is stuck anyway. A mount
-//!   on another machine is waited for until it acknowledges or its session ends.
-//! - A mount's own operations never wait for feeds, because two mounts could then wait for each other forever.
+//! - A change by S3 or through a mount is answered once every other feed of its bucket has acknowledged it, or has ended:
+//!   no mount shows what was replaced. A mount that does not acknowledge within [`PATIENCE`] is *lost*: it is ended, and
+//!   answers wait for that end. No mount's acknowledgement waits for an answer (decision 0098), so none wait in a circle.
+//! - A feed says whether other mounts use the bucket ([`Feeds::tell_sharing`]), since their kernels then cache less.
 //! - The feed of a persistent session exists from the opening of the store, before there is a listener, and stays when
 //!   its listener ends: invalidations without a listener are recorded as undelivered (`undelivered.rs`).
 //! - A queue is bounded. A growing one drops repeated invalidations. Beyond [`CROWDED`], other mounts are slowed down
@@ -23,13 +23,17 @@ use tokio::time::Instant;
 use crate::shrink::Shrink;
 pub use objstore_files::Change;
 
-/// How long an answer waits for a mount.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// How long an answer waits for a mount on another machine, which is then ended. A session that leaves a change
+/// How long an answer waits for a mount, which is then ended. A session of another machine that leaves a change
 /// unacknowledged for half a lease is not renewed, so its node has stopped to serve from its caches by then
 /// (decision 0091), and the session ended with its lease unless the server that counts leases did not.
-const LEASED_PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// How long an answer waits for a persistent session that nothing serves yet: what it misses is recorded, and it is sent
+/// that before it is served.
+const UNSERVED_PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long an answer waits until the kernel has ended a mount that is lost.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// The queue length at which repetitions are dropped and other mounts begin to wait.
 const CROWDED: usize = 65_536;
@@ -59,16 +63,6 @@ pub(crate) enum FeedOwner {
     Leased,
 }
 
-impl FeedOwner {
-    /// How long an answer waits for the mount.
-    fn patience(self) -> Duration {
-        match self {
-            Self::Process | Self::Lasting => PATIENCE,
-            Self::Leased => LEASED_PATIENCE,
-        }
-    }
-}
-
 /// A feed, shared by both ends.
 struct FeedState {
     bucket: u64,
@@ -76,7 +70,10 @@ struct FeedState {
     life: FeedOwner,
     queue: Mutex<Queue>,
     filled: Condvar,
+    /// Wakes tasks that wait for acknowledgements.
     settled: Notify,
+    /// Wakes threads that wait for acknowledgements.
+    moved: Condvar,
 }
 
 #[derive(Default)]
@@ -85,11 +82,17 @@ struct Queue {
     published: u64,
     taken: u64,
     acknowledged: u64,
+    /// A listener takes the changes.
+    followed: bool,
+    /// The listener is told whether there are other mounts.
+    tells_sharing: bool,
     /// There is no listener any more.
     closed: bool,
-    /// The mount is gone.
+    /// The mount is gone, or is about to be ended.
     gone: bool,
-    /// It left too many changes unread.
+    /// The feed is removed: the mount has ended.
+    removed: bool,
+    /// It left too many changes unread, or one for too long.
     lost: bool,
     /// The number of distinct changes when repetitions were last dropped.
     thinned: usize,
@@ -103,13 +106,25 @@ pub struct Feed(Arc<FeedState>);
 pub(crate) struct Behind(Vec<(Arc<FeedState>, u64)>);
 
 impl Behind {
-    /// Waits until each feed acknowledged. The time is that of the most patient feed, however many do not answer.
+    /// Waits until each feed has acknowledged or ended. The time is that of the most patient feed, however many do not
+    /// answer.
     pub async fn acknowledged(self) {
         let begun = Instant::now();
         for (feed, target) in self.0 {
-            let until = begun + feed.life.patience();
-            if tokio::time::timeout_at(until, feed.acknowledged(target)).await.is_err() {
-                feed.give_up();
+            let until = begun + feed.patience();
+            if tokio::time::timeout_at(until, feed.acknowledged(target)).await.is_err() && feed.give_up() {
+                // What is lost is waited for no longer than its end may take.
+                let _ = tokio::time::timeout(ENDING, feed.acknowledged(target)).await;
+            }
+        }
+    }
+
+    /// As [`Behind::acknowledged`], on a thread that may wait.
+    pub fn wait(self) {
+        let begun = std::time::Instant::now();
+        for (feed, target) in self.0 {
+            if !feed.wait(target, begun + feed.patience()) && feed.give_up() {
+                feed.wait(target, std::time::Instant::now() + ENDING);
             }
         }
     }
@@ -145,10 +160,43 @@ impl Feeds {
             let missed = std::mem::take(&mut found.queue.lock().closed);
             return (Feed(found.clone()), missed);
         }
-        let (queue, filled, settled) = (Mutex::default(), Condvar::new(), Notify::new());
-        let shared = Arc::new(FeedState { bucket, mount, life, queue, filled, settled });
+        let (queue, filled, settled, moved) = (Mutex::default(), Condvar::new(), Notify::new(), Condvar::new());
+        let shared = Arc::new(FeedState { bucket, mount, life, queue, filled, settled, moved });
         feeds.push(shared.clone());
+        if feeds.iter().filter(|feed| feed.bucket == bucket).count() == 2 {
+            self.say_sharing(&feeds, bucket, true);
+        }
         (Feed(shared), false)
+    }
+
+    /// Has the listener of a mount told whether other mounts use its bucket, now and whenever that changes.
+    pub fn tell_sharing(&self, bucket: u64, mount: u64) {
+        let feeds = self.all.lock();
+        let shared = feeds.iter().filter(|feed| feed.bucket == bucket).count() > 1;
+        for feed in feeds.iter().filter(|feed| feed.mount == mount) {
+            feed.queue.lock().tells_sharing = true;
+            self.push(feed, &[Change::Sharing { shared }]);
+        }
+    }
+
+    /// Tells the listeners of a bucket whether there are others.
+    fn say_sharing(&self, feeds: &[Arc<FeedState>], bucket: u64, shared: bool) {
+        for feed in feeds.iter().filter(|feed| feed.bucket == bucket) {
+            if feed.queue.lock().tells_sharing {
+                self.push(feed, &[Change::Sharing { shared }]);
+            }
+        }
+    }
+
+    /// Removes feeds, and tells a mount that is the last of its bucket.
+    fn retain(&self, feeds: &mut Vec<Arc<FeedState>>, stays: impl Fn(&FeedState) -> bool) {
+        let left: HashSet<u64> = feeds.iter().filter(|feed| !stays(feed)).map(|feed| feed.bucket).collect();
+        feeds.retain(|feed| stays(feed));
+        for bucket in left {
+            if feeds.iter().filter(|feed| feed.bucket == bucket).count() == 1 {
+                self.say_sharing(feeds, bucket, false);
+            }
+        }
     }
 
     /// Whether a bucket has a listener, or will have.
@@ -239,8 +287,12 @@ impl Feeds {
 
     fn behind(&self, concerned: impl Fn(&FeedState) -> bool) -> Behind {
         let feeds = self.all.lock();
+        let behind = |feed: &Arc<FeedState>| {
+            let queue = feed.queue.lock();
+            (!queue.is_settled(queue.published)).then_some(queue.published)
+        };
         let concerned = feeds.iter().filter(|feed| concerned(feed));
-        Behind(concerned.map(|feed| (feed.clone(), feed.queue.lock().published)).collect())
+        Behind(concerned.filter_map(|feed| Some((feed.clone(), behind(feed)?))).collect())
     }
 
     /// Ends listening for a mount. For a persistent session, later changes are recorded as undelivered.
@@ -249,17 +301,16 @@ impl Feeds {
         for feed in feeds.iter().filter(|feed| feed.mount == mount) {
             feed.close();
         }
-        feeds.retain(|feed| feed.mount != mount || feed.life != FeedOwner::Process);
+        self.retain(&mut feeds, |feed| feed.mount != mount || feed.life != FeedOwner::Process);
     }
 
     /// Removes the feed of a mount that is gone.
     pub fn remove(&self, mount: u64) {
         let mut feeds = self.all.lock();
         for feed in feeds.iter().filter(|feed| feed.mount == mount) {
-            feed.queue.lock().gone = true;
-            feed.close();
+            feed.end();
         }
-        feeds.retain(|feed| feed.mount != mount);
+        self.retain(&mut feeds, |feed| feed.mount != mount);
     }
 }
 
@@ -270,17 +321,31 @@ impl FeedState {
         self.bucket == bucket && self.mount != origin && self.life == FeedOwner::Lasting && !self.queue.lock().lost
     }
 
-    /// An answer does not wait for this mount any longer.
-    fn give_up(&self) {
-        let (bucket, mount) = (self.bucket, self.mount);
-        match self.life {
-            FeedOwner::Leased => self.lose(&mut self.queue.lock(), "its machine confirms no cache invalidation"),
-            FeedOwner::Process | FeedOwner::Lasting => tracing::warn!(
-                bucket,
-                mount,
-                "a mount does not confirm its cache invalidations in time; the server no longer waits for it"
-            ),
+    /// How long an answer waits for the mount.
+    fn patience(&self) -> Duration {
+        let is_served = self.life == FeedOwner::Leased || self.queue.lock().followed;
+        if is_served { PATIENCE } else { UNSERVED_PATIENCE }
+    }
+
+    /// An answer does not wait for this mount any longer. Whether the mount is ended.
+    fn give_up(&self) -> bool {
+        let queue = &mut *self.queue.lock();
+        let is_served = self.life == FeedOwner::Leased || queue.followed;
+        if is_served && !queue.lost {
+            self.lose(queue, "it confirms no cache invalidation");
         }
+        if !is_served {
+            let (bucket, mount) = (self.bucket, self.mount);
+            tracing::warn!(bucket, mount, "an answer does not wait for a mount that no server has taken over yet");
+        }
+        is_served
+    }
+
+    /// Waits until the feed has acknowledged or ended; whether it has.
+    fn wait(&self, target: u64, until: std::time::Instant) -> bool {
+        let mut queue = self.queue.lock();
+        self.moved.wait_while_until(&mut queue, |queue| !queue.is_settled(target), until);
+        queue.is_settled(target)
     }
 
     /// Queues changes; returns the length of the queue.
@@ -308,14 +373,27 @@ impl FeedState {
         queue.changes = VecDeque::new();
         let (bucket, mount) = (self.bucket, self.mount);
         tracing::error!(bucket, mount, why, "a mount is ended, since it may show stale data: mount it again");
-        self.filled.notify_all();
-        self.settled.notify_waiters();
+        self.wake();
     }
 
     fn close(&self) {
-        self.queue.lock().closed = true;
+        let queue = &mut *self.queue.lock();
+        (queue.closed, queue.followed) = (true, false);
+        self.wake();
+    }
+
+    /// The mount has ended.
+    fn end(&self) {
+        let queue = &mut *self.queue.lock();
+        (queue.gone, queue.closed, queue.removed) = (true, true, true);
+        self.wake();
+    }
+
+    /// Wakes who waits for changes, or for their acknowledgement.
+    fn wake(&self) {
         self.filled.notify_all();
         self.settled.notify_waiters();
+        self.moved.notify_all();
     }
 
     async fn acknowledged(&self, target: u64) {
@@ -323,11 +401,8 @@ impl FeedState {
             let notified = self.settled.notified();
             tokio::pin!(notified);
             notified.as_mut().enable();
-            {
-                let queue = self.queue.lock();
-                if queue.acknowledged >= target || queue.closed {
-                    return;
-                }
+            if self.queue.lock().is_settled(target) {
+                return;
             }
             notified.await;
         }
@@ -335,6 +410,12 @@ impl FeedState {
 }
 
 impl Queue {
+    /// Whether no answer waits for the changes up to `target`: they are applied, or there are no caches any more. A mount
+    /// that is lost has its caches until it has ended.
+    fn is_settled(&self, target: u64) -> bool {
+        self.acknowledged >= target || self.removed || (self.closed && !self.lost)
+    }
+
     /// Drops repetitions: all of a batch is applied before any of it counts as applied.
     fn thin_out(&mut self) {
         let mut seen = HashSet::new();
@@ -354,6 +435,7 @@ impl Feed {
     #[expect(clippy::should_implement_trait, reason = "it blocks, and nobody chains adapters on it")]
     pub fn next(&mut self) -> Option<Vec<Change>> {
         let mut queue = self.0.queue.lock();
+        queue.followed = !queue.closed;
         while queue.changes.is_empty() {
             if queue.closed {
                 return None;
@@ -375,6 +457,7 @@ impl Feed {
         queue.acknowledged = queue.taken;
         drop(queue);
         self.0.settled.notify_waiters();
+        self.0.moved.notify_all();
     }
 }
 
@@ -460,6 +543,39 @@ mod tests {
         let debts = feeds.debts(7, 0);
         debts[0].give_up();
         assert!(debts[0].is_paid() && feeds.is_lost(1));
+    }
+
+    #[test]
+    fn a_mount_knows_whether_it_is_alone() {
+        let feeds = Feeds::default();
+        let (mut one, _) = feeds.open(7, 1, FeedOwner::Process);
+        feeds.tell_sharing(7, 1);
+        assert_eq!(one.gathered(), [Change::Sharing { shared: false }]);
+        drop(feeds.open(7, 2, FeedOwner::Leased));
+        drop((feeds.open(7, 3, FeedOwner::Lasting), feeds.open(8, 4, FeedOwner::Process)));
+        assert_eq!(one.gathered(), [Change::Sharing { shared: true }]);
+        feeds.remove(3);
+        feeds.close(2);
+        assert_eq!(one.gathered(), [], "a session of another machine lasts");
+        feeds.remove(2);
+        assert_eq!(one.gathered(), [Change::Sharing { shared: false }]);
+        feeds.tell_sharing(7, 1);
+        assert_eq!(one.gathered(), [Change::Sharing { shared: false }], "a later listener is told as well");
+    }
+
+    #[test]
+    fn an_answer_waits_for_the_end_of_a_mount_that_is_lost() {
+        let feeds = Feeds::default();
+        let (mut feed, _) = feeds.open(7, 1, FeedOwner::Process);
+        let (state, now) = (feed.0.clone(), std::time::Instant::now());
+        feeds.publish(7, 0, &[entry("a")]);
+        assert_eq!((feed.next(), state.patience()), (Some(vec![entry("a")]), PATIENCE));
+        assert!(!state.wait(1, now));
+        assert!(state.give_up() && feed.is_lost() && feed.next().is_none());
+        assert!(!state.wait(1, now), "its kernel has caches still");
+        assert!(feeds.behind_of(7, 1).0.is_empty() && feeds.behind_of(7, 2).0.len() == 1);
+        feeds.remove(1);
+        assert!(state.wait(1, now));
     }
 
     #[tokio::test]

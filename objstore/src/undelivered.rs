@@ -82,14 +82,14 @@ fn changes(undelivered: Undelivered) -> Vec<Change> {
     undelivered.notices.into_iter().map(change).collect()
 }
 
-/// The record of a change; none for a question, which is asked again.
+/// The record of a change; none for a question, which is asked again, and none for what a listener is told at its begin.
 fn notice(change: &Change) -> Option<Notice> {
     let about = |ino: &u64| Notice { ino: *ino, ..Notice::default() };
     match change {
         Change::Entry { parent, name } => Some(Notice { name: Some(name.clone()), ..about(parent) }),
         Change::Content { ino } => Some(Notice { content: true, ..about(ino) }),
         Change::Attributes { ino } => Some(about(ino)),
-        Change::Probe { .. } => None,
+        Change::Probe { .. } | Change::Sharing { .. } | Change::All => None,
     }
 }
 

@@ -132,6 +132,7 @@ impl Node {
             read_only: request.fixed_read_only,
             kept: remote.id(),
             limit: if resumes { TAKEOVER } else { OPENING },
+            patience: node_client::PATIENCE,
             clock: boot_clock::clock(),
         };
         let random: node_wire::Random = Arc::new(|bytes: &mut [u8]| SystemRandom.fill(bytes));

@@ -9,14 +9,40 @@ use super::convert::{BLOCK_BYTES, attributes, time};
 use crate::opened::{BackingId, Opened};
 use crate::ops::names::Created;
 use crate::ops::xattrs::Fitted;
+use crate::sharing::Sharing;
 use crate::wire::{Entry, Frame, Listing, OpenReply, Reply, SpaceReply, Statx};
 
-/// How long the kernel caches names, absent names and attributes at most. Changes by others are sent as invalidations.
+/// How long the kernel caches attributes at most. Changes by others are sent as invalidations.
 const TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// How long the kernel caches what a session answers now: no longer than the session may believe it.
-pub(super) fn ttl(session: &FileSession) -> Duration {
-    session.cacheable().map_or(TTL, |limit| limit.min(TTL))
+/// How long the kernel caches what is answered now: no longer than the session may believe it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// Names that were found, and absent ones.
+    names: Duration,
+    /// Names that were just created, with their attributes.
+    created: Duration,
+    /// Attributes.
+    attributes: Duration,
+}
+
+impl Limits {
+    pub fn now(session: &FileSession, sharing: &Sharing) -> Self {
+        let attributes = session.cacheable().map_or(TTL, |limit| limit.min(TTL));
+        let within = |limit: Duration| limit.min(attributes);
+        Self { names: within(sharing.name_limit()), created: within(sharing.created_limit()), attributes }
+    }
+
+    /// A name that was looked up.
+    pub fn found(self, found: Option<&Attr>) -> Entry {
+        Entry { valid: self.names, attributes_valid: self.attributes, attributes: found.map(attributes) }
+    }
+
+    /// A name that was created: no lock orders its answer and the changes of others.
+    fn created(self, made: Option<&Attr>) -> Entry {
+        let attributes_valid = if self.created.is_zero() { Duration::ZERO } else { self.attributes };
+        Entry { valid: self.created, attributes_valid, attributes: made.map(attributes) }
+    }
 }
 
 /// The result of a request.
@@ -25,6 +51,7 @@ pub(super) enum Answer {
     Attr(Attr),
     Statx(Attr),
     Entry(Option<Attr>),
+    Made(Option<Attr>),
     Bytes(Bytes),
     Text(String),
     Written(u32),
@@ -44,7 +71,16 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    pub fn send(self, reply: Reply<'_>, ttl: Duration) {
+    /// The node that the kernel gets to know.
+    pub fn node(&self) -> Option<u64> {
+        match self {
+            Self::Entry(found) | Self::Made(found) => found.as_ref().map(|attr| attr.ino),
+            Self::Created(created) => Some(created.attr.ino),
+            _ => None,
+        }
+    }
+
+    pub fn send(self, reply: Reply<'_>, limits: Limits) {
         match self {
             Self::Bytes(bytes) | Self::Fitted(Fitted::Bytes(bytes)) => reply.send_bytes(&bytes),
             Self::Text(text) => reply.send_bytes(text.as_bytes()),
@@ -54,19 +90,21 @@ impl Answer {
                 frame.ioctl();
                 reply.send_with(frame, &bytes);
             }
-            fixed => reply.send(fixed.frame(ttl)),
+            fixed => reply.send(fixed.frame(limits)),
         }
     }
 
     /// Encodes a reply of fixed layout.
-    fn frame(&self, ttl: Duration) -> Frame {
+    fn frame(&self, limits: Limits) -> Frame {
+        let ttl = limits.attributes;
         let mut frame = Frame::new();
         match self {
             Self::Attr(attr) => frame.attributes(ttl, &attributes(attr)),
             Self::Statx(attr) => {
                 frame.statx(ttl, &Statx { attributes: attributes(attr), btime: time(attr.btime) });
             }
-            Self::Entry(found) => frame.entry(&entry(found.as_ref(), ttl)),
+            Self::Entry(found) => frame.entry(&limits.found(found.as_ref())),
+            Self::Made(made) => frame.entry(&limits.created(made.as_ref())),
             Self::Written(len) => frame.written(*len),
             Self::Fitted(Fitted::Len(len)) => frame.size(*len),
             Self::Copied { bytes, wide: true } => frame.copied(*bytes),
@@ -75,7 +113,7 @@ impl Answer {
             Self::Opened(opened) => frame.open(&open(opened)),
             Self::OpenedDirectory(handle) => frame.open(&open_directory(*handle)),
             Self::Created(created) => {
-                frame.entry(&entry(Some(&created.attr), ttl));
+                frame.entry(&limits.created(Some(&created.attr)));
                 frame.open(&open(&created.opened));
             }
             Self::Space(space) => frame.space(&free(space)),
@@ -83,11 +121,6 @@ impl Answer {
         }
         frame
     }
-}
-
-/// A name as the kernel caches it.
-pub(super) fn entry(found: Option<&Attr>, ttl: Duration) -> Entry {
-    Entry { valid: ttl, attributes: found.map(attributes) }
 }
 
 /// The reply to OPENDIR. The kernel caches a listing across opens: changes by other clients are reported (see

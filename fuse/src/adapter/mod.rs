@@ -148,6 +148,12 @@ fn changes_opens(operation: &wire::Operation<'_>) -> bool {
     matches!(operation, Open { .. } | Create { .. } | TmpFile { .. } | Release { .. })
 }
 
+/// Whether the kernel caches names from the answer to an operation that changes none.
+fn reads_names(operation: &wire::Operation<'_>) -> bool {
+    use wire::Operation::{Lookup, ReadDir, ReadDirPlus};
+    matches!(operation, Lookup(_) | ReadDir(_) | ReadDirPlus(_))
+}
+
 /// Passes requests to the file system and counts them.
 struct Adapter(Parts);
 
@@ -157,6 +163,8 @@ impl wire::Service for Adapter {
         let parts = &self.0;
         let id = RequestId { unique: request.context.unique, resent: request.context.resent };
         let files = parts.session.serving(convert::told_caller(&request.context), id);
+        // Until the answer is sent.
+        let _reading = reads_names(&request.operation).then(|| parts.sharing.begin());
         let result = serve::answer(&parts.serving(&files), request);
         if let Some(op) = convert::op(&request.operation) {
             let errno = result.as_ref().err().map(|errno| errno.raw_os_error());
@@ -165,7 +173,10 @@ impl wire::Service for Adapter {
         }
         match result {
             Ok(_) if !request.operation.is_answered() => {}
-            Ok(answer) => answer.send(reply, answer::ttl(&parts.session)),
+            Ok(answer) => {
+                answer.node().into_iter().for_each(|node| parts.known.insert(node));
+                answer.send(reply, answer::Limits::now(&parts.session, &parts.sharing));
+            }
             Err(errno) => reply.refuse(errno.raw_os_error()),
         }
         // This happens even if the kernel did not accept the reply: it does not resend that request either.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 
 use rustix::io::Errno;
 
-use super::answer::{Answer, entry, ttl};
+use super::answer::{Answer, Limits};
 use super::convert::{caller, listed_kind, wanted};
 use crate::caller::Caller;
 use crate::errno::Result;
@@ -32,13 +32,13 @@ pub(super) fn answer(fs: &Fs<'_>, request: &Request<'_>) -> Result<Answer> {
         Operation::StatX => fs.attr(node).map(Answer::Statx),
         Operation::SetAttr(set) => fs.set_attr(node, wanted(&set), by).map(Answer::Attr),
         Operation::ReadLink => fs.read_link(node).map(Answer::Text),
-        Operation::SymLink { name, target } => fs.make_symlink(node, name, target, by).map(Answer::Entry),
-        Operation::MakeNode { new, rdev } => fs.make_node(node, new.name, special(new, rdev), by).map(Answer::Entry),
-        Operation::MakeDir(new) => fs.make_dir(node, new.name, how(new), by).map(Answer::Entry),
+        Operation::SymLink { name, target } => fs.make_symlink(node, name, target, by).map(Answer::Made),
+        Operation::MakeNode { new, rdev } => fs.make_node(node, new.name, special(new, rdev), by).map(Answer::Made),
+        Operation::MakeDir(new) => fs.make_dir(node, new.name, how(new), by).map(Answer::Made),
         Operation::Unlink(name) => fs.unlink(node, name).map(done),
         Operation::RemoveDir(name) => fs.remove_dir(node, name).map(done),
         Operation::Rename { name, to, new_name, flags } => fs.rename((node, name), (to, new_name), flags, by).map(done),
-        Operation::Link { node: old, name } => fs.link(old, node, name).map(Answer::Entry),
+        Operation::Link { node: old, name } => fs.link(old, node, name).map(Answer::Made),
         Operation::Open { flags } => fs.open(node, flags.cast_signed(), asked).map(Answer::Opened),
         Operation::Create { new, flags } => {
             fs.create(node, new.name, how(new), flags.cast_signed(), by, asked).map(Answer::Created)
@@ -129,7 +129,8 @@ fn list(fs: &Fs<'_>, node: u64, part: ReadDir) -> Result<Listing> {
 fn list_entries(fs: &Fs<'_>, node: u64, part: ReadDir) -> Result<Listing> {
     let mut listing = Listing::new(part.room as usize);
     fs.read_dir_plus(from(node, part), part.room as usize, |listed, attr| {
-        listing.add_entry(name(&listed), &entry(attr, ttl(&fs.session)))
+        attr.into_iter().for_each(|attr| fs.known.insert(attr.ino));
+        listing.add_entry(name(&listed), &Limits::now(&fs.session, &fs.sharing).found(attr))
     })?;
     Ok(listing)
 }

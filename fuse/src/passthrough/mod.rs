@@ -13,6 +13,9 @@
 //!   (FOPEN_DIRECT_IO). Otherwise the kernel asks for the new file's capabilities before the first write, and splits
 //!   each write that does not end at a page boundary. Until all have closed it, other programs open it with direct I/O
 //!   too: a page read during a write could stay stale in kernels that drop pages before such a write and not after it.
+//!   While other mounts use the bucket, each file that is opened for writing counts as fresh: a write through the page
+//!   cache holds a page until it is answered, its answer waits for other mounts to drop theirs, and the writers of one
+//!   file would wait for each other. So at most one mount writes through its pages: the one that was alone before.
 //! - Where the kernel or the disk refuse a backing file, all requests go through the server; that is logged once.
 //!
 //! A crash between registering a backing file and counting the open leaves the file registered until the mount ends,
@@ -32,6 +35,7 @@ use crate::errno::{self, Result};
 use crate::handles::{OpenFile, is_writer};
 use crate::opened::{Backing, BackingId, OpenFlags, Opened};
 use crate::shared_memory::SharedMemory;
+use crate::sharing::Sharing;
 use crate::view::View;
 
 use small::SmallFiles;
@@ -56,6 +60,7 @@ pub(crate) struct OpenOptions {
 pub(crate) struct Opens {
     table: Table,
     session: FileSession,
+    sharing: Arc<Sharing>,
     view: View,
     open_options: OpenOptions,
     /// Registers backing files; `None` if the kernel does not support passthrough.
@@ -72,14 +77,14 @@ impl Opens {
     pub fn resume(
         shared: Arc<SharedMemory>,
         backing: Option<Arc<dyn Backing>>,
-        session: FileSession,
+        (session, sharing): (FileSession, Arc<Sharing>),
         view: View,
         open_options: OpenOptions,
     ) -> Self {
         let (table, refused, small) = (Table::resume(shared), AtomicBool::new(false), SmallFiles::new());
         // Numbers of files that an earlier process opened may still be in use: this process begins elsewhere.
         let last = AtomicU32::new(session.process().wrapping_mul(0x9E37_79B1));
-        let opens = Self { table, session, view, open_options, backing, refused, small, last };
+        let opens = Self { table, session, sharing, view, open_options, backing, refused, small, last };
         opens.take_over();
         opens
     }
@@ -136,6 +141,8 @@ impl Opens {
         }
         let exposing = self.expose(node, before, flags)?;
         let after = exposing.opened().ok_or(Errno::NFILE)?;
+        let fresh = after.fresh || (after.mode == Mode::Cached && self.writes_direct(file));
+        let after = State { fresh, ..after };
         held.change(asked, after);
         Ok(opened(file, after, true))
     }
@@ -162,6 +169,11 @@ impl Opens {
         }
         held.overflow();
         Ok(opened(file, State::default(), true))
+    }
+
+    /// Whether an open is to hold no pages while it writes, because other mounts use the bucket.
+    fn writes_direct(&self, file: OpenFile) -> bool {
+        file.writable && self.open_options.write_past && self.sharing.is_shared()
     }
 
     /// Whether writes of an open node arrive as direct I/O.
@@ -201,7 +213,8 @@ impl Opens {
             kept?;
         }
         // The node's pages are stale if a mapping wrote the blob directly.
-        let state = State { mode: Mode::Cached, opens: 1, mapped_writable: bound, mapped, fresh: false };
+        let fresh = self.writes_direct(file);
+        let state = State { mode: Mode::Cached, opens: 1, mapped_writable: bound, mapped, fresh };
         if !held.change(asked, state) {
             held.overflow();
         }

@@ -6,7 +6,7 @@
 //! bit   24     passthrough, with the backing file of bits 32..63
 //! bit   25     exposed: a mapping may have changed the blob directly, so the node's pages may be stale
 //! bit   26     mapped, through a handle that is closed
-//! bit   27     fresh: created by a program that only writes, and open ever since
+//! bit   27     fresh: created by a program that only writes, or opened for writing in a shared bucket, and open ever since
 //! ```
 //!
 //! The word 0 carries no information, so a slot that holds it counts as free.
@@ -37,7 +37,8 @@ pub(crate) struct State {
     pub opens: u32,
     pub mapped_writable: bool,
     pub mapped: bool,
-    /// The file was created by a writer that only writes; its opens use no pages of the node.
+    /// A writer that only writes created the file, or one opened it in a bucket that other mounts use; later opens use
+    /// no pages of the node.
     pub fresh: bool,
 }
 

@@ -3,7 +3,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{OnceLock, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,13 +26,13 @@ pub struct TestStore {
     folder: PathBuf,
     runtime: tokio::runtime::Runtime,
     way: Way,
-    /// The listener for nodes, with [`Way::Remote`].
-    loopback: Option<Loopback>,
+    /// The listener for nodes.
+    loopback: OnceLock<Loopback>,
 }
 
 /// How the mounts of a test reach the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+pub enum Way {
     /// By calls of the same process.
     Direct,
     /// By calls that cross the codec of the wire, as on a node; without passthrough.
@@ -110,8 +110,7 @@ impl TestStore {
             root: RootAttributes { uid: 0, gid: 0, mode: 0o755 },
         };
         runtime.block_on(store.create_bucket(create)).unwrap();
-        let loopback = (way == Way::Remote).then(Loopback::default);
-        Self { store, bucket, folder: folder.to_owned(), runtime, way, loopback }
+        Self { store, bucket, folder: folder.to_owned(), runtime, way, loopback: OnceLock::new() }
     }
 
     /// The number of commits and syncs of the metadata that waited for the disk.
@@ -151,13 +150,22 @@ impl TestStore {
         fuse::mount(self.files(volume), &self.folder(name), options).unwrap()
     }
 
+    /// Mounts the whole bucket at `name`, by a way of its own.
+    pub fn mount_by(&self, name: &str, way: Way) -> Mount {
+        fuse::mount(self.files_by(VolumeOptions::default(), way), &self.folder(name), Options::default()).unwrap()
+    }
+
     /// A session for a mount.
     pub fn files(&self, options: VolumeOptions) -> FileSession {
+        self.files_by(options, self.way)
+    }
+
+    fn files_by(&self, options: VolumeOptions, way: Way) -> FileSession {
         let volume = self.store.open_volume(&self.bucket, options).unwrap();
-        match (self.way, &self.loopback) {
-            (Way::Encoded, _) => FileSession::new(Encoded(volume)),
-            (Way::Remote, Some(loopback)) => FileSession::new(loopback.serve(volume)),
-            _ => volume.into(),
+        match way {
+            Way::Direct => volume.into(),
+            Way::Encoded => FileSession::new(Encoded(volume)),
+            Way::Remote => FileSession::new(self.loopback.get_or_init(Loopback::default).serve(volume)),
         }
     }
 

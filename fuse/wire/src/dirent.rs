@@ -100,7 +100,8 @@ mod tests {
     #[test]
     fn entries_come_before_their_names() {
         let mut listing = Listing::new(400);
-        let entry = Entry { valid: Duration::from_secs(1), attributes: None };
+        let valid = Duration::from_secs(1);
+        let entry = Entry { valid, attributes_valid: valid, attributes: None };
         assert!(!listing.add_entry(name("a", 1), &entry) && !listing.add_entry(name("b", 2), &entry));
         assert!(listing.add_entry(name("c", 3), &entry));
         assert_eq!(names(&listing.into_bytes(), 128), [(1, "a".into()), (2, "b".into())]);

@@ -101,9 +101,10 @@ impl Frame {
 
     /// fuse_entry_out: a name and its node. Node 0 stands for an absent name, which the kernel caches too.
     pub fn entry(&mut self, entry: &Entry) {
-        let (valid, node) = (entry.valid, entry.attributes.map_or(0, |attributes| attributes.node));
-        self.u64(node).u64(GENERATION).u64(valid.as_secs()).u64(valid.as_secs());
-        self.u32(valid.subsec_nanos()).u32(valid.subsec_nanos());
+        let (valid, attributes_valid) = (entry.valid, entry.attributes_valid);
+        self.u64(entry.attributes.map_or(0, |attributes| attributes.node)).u64(GENERATION);
+        self.u64(valid.as_secs()).u64(attributes_valid.as_secs());
+        self.u32(valid.subsec_nanos()).u32(attributes_valid.subsec_nanos());
         match &entry.attributes {
             Some(attributes) => self.attr(attributes),
             None => self.zeros(88),
@@ -211,8 +212,10 @@ pub struct Attributes {
 /// A name's node, or its absence, and how long the kernel may cache it.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// How long the kernel may cache name and attributes.
+    /// How long the kernel may cache the name.
     pub valid: Duration,
+    /// How long it may cache the attributes.
+    pub attributes_valid: Duration,
     /// The node of the name; `None` if there is no such name.
     pub attributes: Option<Attributes>,
 }
@@ -329,11 +332,14 @@ mod tests {
     fn entries_are_as_long_whether_there_or_not() {
         for attributes in [Some(attributes()), None] {
             let mut frame = Frame::new();
-            frame.entry(&Entry { valid: VALID, attributes });
+            let attributes_valid = Duration::new(1, 2);
+            frame.entry(&Entry { valid: VALID, attributes_valid, attributes });
             assert_eq!(frame.body().len(), 128);
             let mut fields = Fields::new(frame.body());
             assert_eq!(fields.u64(), Ok(attributes.map_or(0, |attributes| attributes.node)));
-            fields.skip(32).unwrap();
+            fields.skip(8).unwrap();
+            assert_eq!((fields.u64(), fields.u64()), (Ok(86_400), Ok(1)));
+            assert_eq!((fields.u32(), fields.u32()), (Ok(7), Ok(2)));
             assert_eq!(attributes.is_some(), decode_attr(&mut fields).nlink == 3);
         }
     }

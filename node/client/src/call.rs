@@ -51,7 +51,7 @@ async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<
     let slot = match op.class() {
         Class::Read => None,
         Class::Count | Class::Set | Class::Once => tokio::select! {
-            slot = link.slots.take() => slot,
+            slot = link.slots.take(op.waits_for_others()) => slot,
             _ = link.lost() => return lost(&op),
         },
     };

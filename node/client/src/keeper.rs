@@ -113,16 +113,8 @@ async fn open(link: &Link) -> Result<(), CallError> {
     let boot = Boot(opened.boot);
     // A session that owes acknowledgements goes on with the lease it has.
     let age = Duration::from_millis(opened.age_ms.into());
-    let is_held = match &mut *link.lease.lock() {
-        Some(lease) => sent.before(age).is_some_and(|renewed| lease.renewed(renewed)),
-        none @ None => {
-            *none = Some(Lease::aged(terms, sent, age));
-            true
-        }
-    };
-    if !is_held {
-        return Ok(());
-    }
+    link.lease.lock().get_or_insert_with(|| Lease::aged(terms, sent, age));
+    link.heard(sent, sent.before(age));
     link.stream.opened(boot, opened.acknowledged);
     link.slots.opened((opened.first_slot, opened.slots), boot, opened.last);
     link.writers.opened(boot);
@@ -164,14 +156,14 @@ pub(crate) async fn renew(link: Arc<Link>) {
                 false
             }
         };
-        if renewed && let Some(lease) = &mut *link.lease.lock() {
-            lease.renewed(sent);
+        if renewed {
+            link.heard(sent, Some(sent));
         }
         pause = if renewed { terms.renewal() } else { terms.renewal() / 8 };
     }
 }
 
-/// Loses the session when its lease is over.
+/// Drops the caches as the lease runs out, and loses the session when the store was not reached for too long.
 pub(crate) async fn watch(link: Arc<Link>) {
     if link.open().await.is_err() {
         return;

@@ -4,8 +4,10 @@
 //!   exact: the store answers a change when this session has dropped what it names.
 //! - A call is repeated until it has an answer, over as many connections as it takes, in its slot: the store executes it
 //!   once.
-//! - A call fails by itself only when the session is lost: its lease is over, or the store has ended it. Then every call
-//!   fails, and the changes end as lost, so that the mount drops its caches as a whole.
+//! - When the lease is half over, and again at its end, the mount drops all of its caches. Calls wait on: the store may only
+//!   be restarting, and goes on with the session then.
+//! - A call fails by itself only when the session is lost: the store has ended it, or was not reached for
+//!   [`Options::patience`]. Then every call fails, and the changes end as lost.
 //!
 //! A crash of this process loses nothing that was answered: the next process opens the session again, with a higher
 //! incarnation.
@@ -27,7 +29,7 @@ use std::sync::Arc;
 use node_session::Moment;
 
 pub use connect::{Unopened, open};
-pub use options::Options;
+pub use options::{Options, PATIENCE};
 pub use remote::Remote;
 
 /// A clock of this machine that counts suspension too, given as an argument.

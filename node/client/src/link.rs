@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use node_codec::session::{Ask, Control, write};
 use node_session::lease::{Lease, Standing};
-use node_session::{Boot, Incarnation, Terms};
+use node_session::{Boot, Incarnation, Moment, Terms};
 use node_wire::client::{CallError, Client};
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::Answer;
@@ -41,6 +41,8 @@ pub(crate) struct Link {
     pub(crate) stream: Stream,
     pub(crate) writers: Writers,
     pub(crate) lease: Mutex<Option<Lease>>,
+    /// When the last opening or renewal was sent that the store answered, and for which standing the caches were dropped.
+    heard: Mutex<(Moment, Standing)>,
     /// The terms of the session, once it is open.
     pub(crate) terms: OnceLock<Terms>,
     boot: AtomicU64,
@@ -68,6 +70,7 @@ impl Link {
             stream: Stream::default(),
             writers: Writers::default(),
             lease: Mutex::new(None),
+            heard: Mutex::new((Moment::default(), Standing::Fresh)),
             terms: OnceLock::new(),
             boot: AtomicU64::new(0),
             answered: Mutex::new(Vec::new()),
@@ -122,12 +125,32 @@ impl Link {
         })
     }
 
-    /// Looks at the lease; loses the session if it is over.
+    /// The store has the session, as it answered to what was sent at this moment. Its lease runs from `renewed` on.
+    pub(crate) fn heard(&self, sent: Moment, renewed: Option<Moment>) {
+        if let (Some(lease), Some(renewed)) = (&mut *self.lease.lock(), renewed) {
+            lease.resumed(renewed);
+        }
+        let mut heard = self.heard.lock();
+        *heard = (heard.0.max(sent), Standing::Fresh);
+    }
+
+    /// Looks at the lease: the caches are dropped when it is half over and when it is over. The session is lost if the
+    /// store was not reached for too long.
     pub(crate) fn look(&self) {
-        let standing = self.lease.lock().as_mut().map(|lease| lease.standing((self.clock())()));
-        if standing == Some(Standing::Expired) {
-            let why = "the lease of the session is over: the store was not reached for too long; mount again";
-            self.lose(&Refusal::new(Reason::Session, why));
+        let now = (self.clock())();
+        let Some(standing) = self.lease.lock().as_mut().map(|lease| lease.standing(now)) else { return };
+        let (sent, drops) = {
+            let mut heard = self.heard.lock();
+            let before = std::mem::replace(&mut heard.1, standing);
+            (heard.0, standing > before)
+        };
+        if standing == Standing::Expired && now.since(sent) >= self.options.patience {
+            let why = "the lease of the session is over, and the store was not reached for too long; mount again";
+            return self.lose(&Refusal::new(Reason::Session, why));
+        }
+        if drops {
+            tracing::warn!(?standing, "the store of a mount is not reached: nothing is served from caches");
+            self.stream.drop_caches();
         }
     }
 

@@ -8,6 +8,9 @@ use objstore_files::SessionId as KeptId;
 
 use crate::Clock;
 
+/// The usual [`Options::patience`]: a store may be upgraded, and its machine restarted, meanwhile.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
 /// Which session is opened.
 #[derive(Clone)]
 pub struct Options {
@@ -27,6 +30,8 @@ pub struct Options {
     pub kept: Option<KeptId>,
     /// How long the store may take to answer the opening.
     pub limit: Duration,
+    /// How long the store may not be reached before the session is lost on this machine too: it may only be restarting.
+    pub patience: Duration,
     /// The clock of this machine.
     pub clock: Clock,
 }

@@ -50,10 +50,19 @@ impl Stream {
         }
         match &mut state.inbox {
             // The store counts from 1 again.
-            Some(inbox) => inbox.resumed(boot),
+            Some(inbox) => {
+                inbox.resumed(boot);
+                // What was not delivered before is not known any more.
+                state.drop_caches();
+            }
             inbox @ None => *inbox = Some(Inbox::inherited(boot, acknowledged)),
         }
         (state.boot, state.acknowledged) = (boot, 0);
+    }
+
+    /// Has the mount drop all of its caches.
+    pub(crate) fn drop_caches(&self) {
+        self.0.lock().drop_caches();
     }
 
     /// Whether the mount wants the changes.
@@ -107,7 +116,7 @@ impl Stream {
     /// The mount has applied a part; the message for the store, unless it is one of an earlier opening.
     pub(crate) fn applied(&self, boot: Boot, number: u64) -> Option<Acknowledged> {
         let state = &mut *self.0.lock();
-        if state.boot != boot {
+        if state.boot != boot || number == 0 {
             return None;
         }
         state.acknowledged = state.acknowledged.max(number);
@@ -124,6 +133,15 @@ impl Stream {
 
     pub(crate) fn is_lost(&self) -> bool {
         self.0.lock().is_lost
+    }
+}
+
+impl State {
+    fn drop_caches(&self) {
+        if let Some(sender) = &self.sender {
+            // Number 0 is no change of the store. Without a receiver, nobody has caches.
+            let _ = sender.send(Part { boot: self.boot, number: 0, changes: vec![Change::All] });
+        }
     }
 }
 
@@ -152,7 +170,7 @@ mod tests {
         assert_eq!(stream.receive(&notice(1, 6)), Then::Nothing);
         assert_eq!(stream.receive(&notice(2, 1)), Then::Nothing);
         assert!(stream.applied(Boot(1), 6).is_none(), "not acknowledged to another opening");
-        assert_eq!(parts.try_iter().map(|part| part.number).collect::<Vec<_>>(), [5, 1]);
+        assert_eq!(parts.try_iter().map(|part| part.number).collect::<Vec<_>>(), [5, 0, 1]);
         stream.receive(&Delivered { boot: 2, number: 0, changes: Default::default(), end: LOST });
         assert!(parts.recv().is_err() && stream.is_lost());
     }

@@ -11,6 +11,9 @@ const ENTRY: u32 = 1;
 const CONTENT: u32 = 2;
 const ATTRIBUTES: u32 = 3;
 const PROBE: u32 = 4;
+const SHARED: u32 = 5;
+const ALONE: u32 = 6;
+const ALL: u32 = 7;
 
 /// A part of a batch as bytes: at most [`CHANGES_PAGE_MAX`] changes, or its receiver refuses it.
 pub fn encode_changes(changes: &[Change]) -> Vec<u8> {
@@ -19,6 +22,10 @@ pub fn encode_changes(changes: &[Change]) -> Vec<u8> {
         Change::Content { ino } => message::Change { kind: CONTENT, ino: *ino, name: String::new() },
         Change::Attributes { ino } => message::Change { kind: ATTRIBUTES, ino: *ino, name: String::new() },
         Change::Probe { ino } => message::Change { kind: PROBE, ino: *ino, name: String::new() },
+        Change::All => message::Change { kind: ALL, ino: 0, name: String::new() },
+        Change::Sharing { shared } => {
+            message::Change { kind: if *shared { SHARED } else { ALONE }, ino: 0, name: String::new() }
+        }
     });
     message::Changes { changes: changes.collect() }.encode_to_vec()
 }
@@ -41,6 +48,9 @@ fn change(message::Change { kind, ino, name: named }: message::Change) -> Result
         CONTENT => Change::Content { ino },
         ATTRIBUTES => Change::Attributes { ino },
         PROBE => Change::Probe { ino },
-        other => return Err(refused("kind of a change", &other, "its number is from 1 to 4")),
+        SHARED => Change::Sharing { shared: true },
+        ALONE => Change::Sharing { shared: false },
+        ALL => Change::All,
+        other => return Err(refused("kind of a change", &other, "its number is from 1 to 7")),
     })
 }

@@ -101,13 +101,18 @@ fn execute(
     let session = Arc::clone(session);
     tokio::spawn(async move {
         let stored = Arc::clone(&session.stored);
+        let waits = op.waits_for_others();
         let change = move || {
             let changed = stored.change((number, digest), &context, op, &data);
-            encode_reply(&changed.map(|done| done.answer)).0
+            let waits = waits && changed.is_ok();
+            (Bytes::from(encode_reply(&changed.map(|done| done.answer)).0), waits)
         };
-        let head = session.share.run(change).await.map(Bytes::from);
-        // No thread is held meanwhile.
-        session.stored.settled().await;
+        let done_there = session.share.run(change).await;
+        // No thread is held meanwhile. What only counts waits for nobody: other machines may wait for a lookup here.
+        if done_there.as_ref().is_some_and(|(_, waits)| *waits) {
+            session.stored.settled().await;
+        }
+        let head = done_there.map(|(head, _)| head);
         session.slots.finish(number, head.as_ref());
         if head.is_some() {
             done.send_replace(head);

@@ -30,6 +30,7 @@ pub struct Loopback {
     running: Mutex<Option<Running>>,
     tickets: Arc<Tickets>,
     terms: Terms,
+    patience: Duration,
     certificate: Certificate,
     clock: Clock,
     random: Random,
@@ -62,12 +63,18 @@ impl Default for Loopback {
 impl Loopback {
     /// A listener whose sessions have these terms.
     pub fn new(terms: Terms) -> Self {
+        Self::patient(terms, terms.lease)
+    }
+
+    /// A listener whose nodes wait so long for it, also if that is longer than the lease.
+    pub fn patient(terms: Terms, patience: Duration) -> Self {
         let start = Instant::now();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let loopback = Self {
             running: Mutex::new(None),
             tickets: Arc::default(),
             terms,
+            patience,
             certificate: certificate(),
             clock: Arc::new(move || Moment::after_start(start.elapsed())),
             random: random(),
@@ -161,6 +168,7 @@ impl Loopback {
             read_only: false,
             kept: None,
             limit: Duration::from_secs(20),
+            patience: self.patience,
             clock: Arc::clone(&self.clock),
         };
         let transport = Fragile { tls, weather: weather.clone() };

@@ -26,6 +26,14 @@ pub enum Change {
         /// The inode.
         ino: u64,
     },
+    /// Everything may have changed: the session was cut off from its store for longer than its answers may be cached, or
+    /// the store was restarted.
+    All,
+    /// Whether other sessions use the bucket from now on. Until it is told, a session assumes that others do.
+    Sharing {
+        /// Whether there are others.
+        shared: bool,
+    },
 }
 
 /// The changes by other clients (S3, other mounts), in commit order. Take a batch, drop the caches, then acknowledge:

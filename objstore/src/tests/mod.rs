@@ -4,6 +4,7 @@ mod access;
 mod access_lists;
 pub(crate) mod audit;
 mod backup;
+mod below_a_prefix;
 mod buckets;
 mod content;
 mod copy_ranges;

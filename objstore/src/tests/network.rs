@@ -179,6 +179,8 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
     let session = remote.lasting(&weather);
     let mut followed = session.changes();
     let made = session.own().create(ROOT_INO, "a", OWNER).expect("created");
+    assert_eq!(followed.next(), Some(vec![Change::Sharing { shared: false }]));
+    followed.acknowledge();
     let limit = session.cacheable().expect("a limit");
     assert!(limit > Duration::ZERO && limit <= terms.lease / 2, "{limit:?}");
     weather.fall_silent();
@@ -189,6 +191,8 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
     assert!((Duration::from_millis(500)..Duration::from_secs(5)).contains(&waited), "{waited:?}");
     assert_eq!(session.cacheable(), Some(Duration::ZERO));
     assert!(matches!(session.own().sync(made.ino, false), Err(Error::Io { .. })), "what is dirty is an error");
+    assert_eq!(followed.next(), Some(vec![Change::All]), "the mount drops its caches when half of the lease is over");
+    while followed.next() == Some(vec![Change::All]) {}
     assert!(followed.next().is_none() && followed.is_lost(), "the mount drops its caches");
     // The store ends the session a little later, and nobody waits for it any more.
     while remote.loopback.stats().expired == 0 {
@@ -218,4 +222,29 @@ fn a_node_that_comes_back_again_and_again_and_acknowledges_nothing_loses_its_ses
         }
         put.join().expect("the change is answered");
     });
+}
+
+#[test]
+fn a_session_goes_on_with_empty_caches_after_a_restart_that_takes_longer_than_its_lease() {
+    let terms = node_testing::Terms { lease: Duration::from_millis(600), ..Default::default() };
+    let remote = Remote::new(Loopback::patient(terms, Duration::from_secs(60)));
+    let session = remote.lasting(&Weather::default());
+    let mut followed = session.changes();
+    let made = session.own().create(ROOT_INO, "a", OWNER).expect("created");
+    std::thread::scope(|threads| {
+        let reading = threads.spawn(|| {
+            std::thread::sleep(Duration::from_millis(300));
+            session.own().attr(made.ino)
+        });
+        remote.loopback.restart(Duration::from_millis(1500));
+        assert!(reading.join().expect("it ends").is_ok(), "a call waits for the store");
+    });
+    assert!(session.cacheable() > Some(Duration::ZERO), "the lease is new");
+    session.own().append(made.ino, b"x").expect("appended");
+    let mut seen = followed.next().expect("the changes go on");
+    while !seen.contains(&Change::All) {
+        seen = followed.next().expect("the changes go on");
+    }
+    session.own().close_writer(made.ino, true).expect("closed");
+    session.end();
 }

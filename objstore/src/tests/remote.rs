@@ -119,6 +119,29 @@ impl FileService for Node {
     }
 
     fn call(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+        let waits = op.waits_for_others();
+        let answer = self.execute(context, op, data)?;
+        if waits {
+            self.session.barrier().wait();
+        }
+        Ok(answer)
+    }
+
+    fn answered(&self, _: RequestId) {}
+
+    fn changes(&self) -> Box<dyn Changes> {
+        self.session.changes()
+    }
+
+    fn close_changes(&self) {}
+
+    fn end(&self) {
+        self.store.end_remote(ID).unwrap();
+    }
+}
+
+impl Node {
+    fn execute(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
         if op.class() != Class::Once {
             return self.session.call(context, op, data);
         }
@@ -137,18 +160,6 @@ impl FileService for Node {
             calls.sent.insert(unique, slot.call);
         }
         Ok(Answer { recorded: true, ..answer })
-    }
-
-    fn answered(&self, _: RequestId) {}
-
-    fn changes(&self) -> Box<dyn Changes> {
-        self.session.changes()
-    }
-
-    fn close_changes(&self) {}
-
-    fn end(&self) {
-        self.store.end_remote(ID).unwrap();
     }
 }
 
@@ -170,6 +181,13 @@ impl Subject for Both {
 
     fn open_persistent(&self) -> FileSession {
         let session = self.test.remote(&self.bucket);
+        // Changes through other mounts wait for this one.
+        let mut changes = session.changes();
+        std::thread::spawn(move || {
+            while changes.next().is_some() {
+                changes.acknowledge();
+            }
+        });
         FileSession::new(Node { store: self.test.store.clone(), session, calls: Mutex::default() })
     }
 

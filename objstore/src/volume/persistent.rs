@@ -11,6 +11,7 @@
 //! were queued for deletion: a crash in between leaves a session that the next opening ends.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use prost::Message;
 
@@ -27,6 +28,9 @@ use crate::session_id::SessionId;
 use crate::state::{Appends, Served, refused};
 use crate::store::{Store, forget_session};
 
+/// How long a server that has taken over mounts waits for them before it is ready.
+const TOLD_MAX: Duration = Duration::from_secs(2);
+
 impl Store {
     /// An unused id for a new session.
     pub fn new_session(&self) -> SessionId {
@@ -42,7 +46,9 @@ impl Store {
     /// Waits until all mounts have applied their invalidations so far, for a server that has just taken over mounts
     /// with undelivered ones. Waits at most two seconds, because a mount may not answer.
     pub async fn mounts_told(&self) {
-        self.core.feeds.wait_for_all().await;
+        let told = self.core.feeds.wait_for_all();
+        // What a mount has not confirmed until then, it confirms later.
+        let _ = tokio::time::timeout(TOLD_MAX, told).await;
     }
 
     /// Ends a session that was to continue and that no volume serves, because its mount is gone.

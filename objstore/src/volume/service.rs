@@ -3,6 +3,7 @@
 //! - Each operation is one line: it calls the method of [`Volume`] that does it. Nothing is decided here.
 //! - A call that changes the store acts for its request, so that what must not be done again is recorded: the outcome of a
 //!   call of class `Once`, and the version that any change of content begins. See `replay`.
+//! - It is answered when all other mounts of the bucket have applied the change (`feed`).
 
 use objstore_files::{
     About, Answer, AttributeOp, Backing, Changes, ContentOp, Context, FileService, FileSession, LocalFiles, NameOp, Op,
@@ -30,20 +31,12 @@ impl FileService for Volume {
 
     fn call(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
         self.check_session(context)?;
-        let Some(request) = context.request.filter(|_| op.class().changes_store()) else {
-            return Ok(Answer { reply: self.execute(op, data)?, recorded: false });
-        };
-        let call = Call::new(request);
-        let done = self.for_call(&call).execute(op, data);
-        let recorded = call.recorded();
-        match done {
-            Ok(reply) => Ok(Answer { reply, recorded: recorded.is_some() }),
-            // The version was begun and the change failed: an error says nothing of a record, and is not sent again.
-            Err(error) => {
-                recorded.into_iter().for_each(Recorded::answered);
-                Err(error)
-            }
+        let waits = op.waits_for_others();
+        let answer = self.execute_for(context, op, data)?;
+        if waits {
+            self.0.core.feeds.behind_of(self.0.bucket, self.0.mount).wait();
         }
+        Ok(answer)
     }
 
     fn answered(&self, request: RequestId) {
@@ -51,7 +44,9 @@ impl FileService for Volume {
     }
 
     fn changes(&self) -> Box<dyn Changes> {
-        Box::new(self.feed())
+        let feed = self.feed();
+        self.0.core.feeds.tell_sharing(self.0.bucket, self.0.mount);
+        Box::new(feed)
     }
 
     fn close_changes(&self) {
@@ -86,6 +81,23 @@ impl Volume {
         }
         let why = format!("this service serves session {}", self.number());
         Err(Error::invalid("session", context.session.to_string(), why))
+    }
+
+    fn execute_for(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+        let Some(request) = context.request.filter(|_| op.class().changes_store()) else {
+            return Ok(Answer { reply: self.execute(op, data)?, recorded: false });
+        };
+        let call = Call::new(request);
+        let done = self.for_call(&call).execute(op, data);
+        let recorded = call.recorded();
+        match done {
+            Ok(reply) => Ok(Answer { reply, recorded: recorded.is_some() }),
+            // The version was begun and the change failed: an error says nothing of a record, and is not sent again.
+            Err(error) => {
+                recorded.into_iter().for_each(Recorded::answered);
+                Err(error)
+            }
+        }
     }
 
     pub(super) fn execute(&self, op: Op<'_>, data: &[u8]) -> Result<Reply> {

@@ -43,6 +43,8 @@ mod tests {
         assert_eq!(lease.standing(at(1400)), Standing::Expired);
         assert!(!lease.renewed(at(1399)));
         assert_eq!(lease.standing(at(0)), Standing::Expired);
+        lease.resumed(at(1390));
+        assert_eq!((lease.standing(at(1400)), lease.standing(at(2390))), (Standing::Fresh, Standing::Expired));
     }
 
     #[test]

@@ -45,6 +45,13 @@ impl Lease {
         !self.is_expired
     }
 
+    /// The store still has the session, as its answer to what was sent at this moment says: also an expired lease goes on.
+    /// What was cached before it expired has been dropped.
+    pub fn resumed(&mut self, sent: Moment) {
+        self.sent = self.sent.max(sent);
+        self.is_expired = false;
+    }
+
     /// The store answered that the session is ended.
     pub fn lost(&mut self) {
         self.is_expired = true;

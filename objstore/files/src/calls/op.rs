@@ -59,6 +59,15 @@ impl Op<'_> {
         }
     }
 
+    /// Whether the answer to a call that succeeded waits until all other mounts have applied the change, or have ended.
+    ///
+    /// The answer to the writing of dirty mapped pages does not: the kernel holds these pages until then, and two mounts
+    /// that change one file would wait for each other. A program that needs others to see them calls msync(2) or
+    /// fsync(2), whose answer waits.
+    pub fn waits_for_others(&self) -> bool {
+        self.class().changes_store() && !matches!(self, Self::Content(ContentOp::WriteBack { .. }))
+    }
+
     /// The name of the operation: that of its method of [`crate::Files`].
     pub fn name(&self) -> &'static str {
         match self {

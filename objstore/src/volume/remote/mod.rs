@@ -5,13 +5,15 @@
 //! - A change is done once: its transaction records the outcome in the slot that names the call (`replay/slots.rs`).
 //! - The end of a session is one transaction, which each change of the session reads; then calls under way are waited
 //!   for. Nothing is done after the end is answered.
-//! - The numbers that a peer may make the store hold are bounded ([`bounds`]).
+//! - The numbers that a peer may make the store hold are bounded ([`bounds`]), and a session on a directory reaches nothing
+//!   outside of it ([`inside`]).
 //!
 //! A crash before the record is written leaves no session: the node opens it again. After it, the session is there and
 //! its node resumes it. A crash between a change and its answer leaves the outcome of the slot. A crash before the
 //! transaction that ends a session leaves the session, after it nothing: the calls under way died with the process.
 
 mod bounds;
+mod inside;
 mod open;
 mod session;
 

@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 
 use super::super::replay::{Call, InSlot, SlotCall, find_request, last_of_slot};
 use super::super::session::Volume;
-use super::bounds;
+use super::super::types::ROOT_INO;
+use super::{bounds, inside};
 use crate::error::{Error, Posix, Result};
 use crate::feed::Behind;
 use crate::meta::Read;
@@ -69,6 +70,11 @@ impl Barrier {
     pub async fn passed(self) {
         self.0.acknowledged().await;
     }
+
+    /// As [`Barrier::passed`], on a thread that may wait.
+    pub fn wait(self) {
+        self.0.wait();
+    }
 }
 
 impl RemoteSession {
@@ -103,6 +109,8 @@ impl RemoteSession {
         }
         volume.check_session(context)?;
         bounds::check(session, &op)?;
+        inside::check(volume, &op)?;
+        let op = inside::searched(volume, op);
         if bounds::is_void(session, &op) {
             return Ok(Answer { reply: Reply::Done(()), recorded: false });
         }
@@ -234,7 +242,11 @@ impl FileService for RemoteSession {
     }
 
     fn changes(&self) -> Box<dyn Changes> {
-        self.0.volume.changes()
+        let changes = self.0.volume.changes();
+        match self.0.volume.root() {
+            ROOT_INO => changes,
+            _ => Box::new(inside::Inside::new(&self.0.volume, changes)),
+        }
     }
 
     /// Answers no longer wait for the node: its lease is over.

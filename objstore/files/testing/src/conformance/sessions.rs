@@ -13,6 +13,7 @@ use super::{OWNER, Subject, Test, file, refused};
 pub(super) const TESTS: &[(&str, Test)] = &[
     ("a session is what it says", a_session_is_what_it_says),
     ("changes of others arrive in their order", changes_of_others_arrive),
+    ("a change is answered after every other session has dropped it", a_change_waits_for_the_acknowledgement),
     ("an object is acknowledged after every session has dropped it", an_object_waits_for_the_acknowledgement),
     ("a session that is read-only changes nothing", a_read_only_session_changes_nothing),
     ("a call of another session is refused", a_call_of_another_session_is_refused),
@@ -47,18 +48,50 @@ fn changes_of_others_arrive(subject: &dyn Subject) {
     let (session, other) = (subject.open(), subject.open());
     let mut changes = session.changes();
     file(&session.own(), "own");
-    let ino = file(&other.own(), "a");
-    other.own().write(ino, 0u64, false, b"x").expect("written");
-    other.own().set_attr(ino, SetAttr { mode: Some(0o600), ..SetAttr::default() }).expect("set");
-    other.own().unlink(ROOT_INO, "a").expect("unlinked");
-    file(&other.own(), "last");
     let entry = |name: &str| Change::Entry { parent: ROOT_INO, name: name.into() };
-    let seen = until(&mut changes, &entry("last"));
+    let (ino, seen) = std::thread::scope(|threads| {
+        // Each answer waits for the acknowledgement.
+        let changing = threads.spawn(|| {
+            let ino = file(&other.own(), "a");
+            other.own().write(ino, 0u64, false, b"x").expect("written");
+            other.own().set_attr(ino, SetAttr { mode: Some(0o600), ..SetAttr::default() }).expect("set");
+            other.own().unlink(ROOT_INO, "a").expect("unlinked");
+            file(&other.own(), "last");
+            ino
+        });
+        let seen = until(&mut changes, &entry("last"));
+        (changing.join().expect("changed"), seen)
+    });
     assert!(!seen.contains(&entry("own")), "its own changes it knows: {seen:?}");
     let at = |change: &Change| seen.iter().position(|other| other == change).expect("it is reported");
     assert!(at(&entry("a")) < at(&Change::Attributes { ino }), "{seen:?}");
     session.close_changes();
     assert!(changes.next().is_none() && !changes.is_lost());
+}
+
+fn a_change_waits_for_the_acknowledgement(subject: &dyn Subject) {
+    let (session, other) = (subject.open(), subject.open());
+    let mut changes = session.changes();
+    let entry = Change::Entry { parent: ROOT_INO, name: "a".into() };
+    std::thread::scope(|threads| {
+        let (done, answered) = mpsc::channel();
+        let other = &other;
+        threads.spawn(move || {
+            file(&other.own(), "a");
+            done.send(()).expect("the test waits for it");
+        });
+        let mut seen = Vec::new();
+        while !seen.contains(&entry) {
+            assert!(answered.try_recv().is_err(), "{seen:?}");
+            changes.acknowledge();
+            seen.extend(changes.next().expect("the stream goes on"));
+        }
+        assert!(answered.recv_timeout(Duration::from_millis(100)).is_err(), "it is not acknowledged");
+        session.own().lookup(ROOT_INO, "a").expect("what only counts waits for nobody");
+        changes.acknowledge();
+        answered.recv_timeout(Duration::from_secs(30)).expect("it is acknowledged");
+    });
+    session.close_changes();
 }
 
 fn an_object_waits_for_the_acknowledgement(subject: &dyn Subject) {
@@ -70,7 +103,11 @@ fn an_object_waits_for_the_acknowledgement(subject: &dyn Subject) {
             subject.put("a", b"x");
             done.send(()).expect("the test waits for it");
         });
-        let batch = changes.next().expect("the change");
+        let mut batch = changes.next().expect("the change");
+        while let [Change::Sharing { .. }] = batch[..] {
+            changes.acknowledge();
+            batch = changes.next().expect("the change");
+        }
         assert!(batch.contains(&Change::Entry { parent: ROOT_INO, name: "a".into() }), "{batch:?}");
         assert!(answered.recv_timeout(Duration::from_millis(100)).is_err(), "it is not acknowledged");
         let found = session.own().lookup(ROOT_INO, "a").expect("the object is there already");
