@@ -5,7 +5,7 @@ use objstore_files::{
     AttributeOp, Change, ContentOp, Context, DirEntry, Entries, FileService as _, Kind, NameOp, Op, OpenOp, Reply,
     SetAttr, Spot,
 };
-use objstore_files_testing::write_reply;
+use objstore_files_testing::{decoded, write_reply};
 
 use super::test_store::{TestStore, by_root};
 use crate::error::{Error, Posix, Result};
@@ -41,7 +41,7 @@ impl Hostile {
     fn call(&mut self, op: impl Into<Op<'static>>) -> Result<Reply> {
         self.sequence += 1;
         let call = CallId { slot: 0, sequence: self.sequence };
-        let slot = SlotCall { call, digest: Digest([9; 16]), encode: write_reply };
+        let slot = SlotCall { call, digest: Digest([9; 16]), encode: write_reply, decode: decoded };
         let context = Context { session: self.session.about().number, caller: None, request: None };
         self.session.execute(&context, Some(slot), op.into(), b"x").map(|answer| answer.reply)
     }

@@ -151,6 +151,7 @@ impl Run {
             node: self.nodes[node].name.clone(),
             read_only: false,
             capability: "mount".into(),
+            ticket_suffices: true,
         };
         if process.run(process.store.publish(publication)).is_err() {
             return false;

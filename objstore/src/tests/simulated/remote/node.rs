@@ -26,6 +26,8 @@ pub(super) struct Node {
     last: [u64; SLOTS as usize],
     /// The call without an answer.
     asked: Option<(CallId, Op)>,
+    /// The last call that was sent, and its answer, which may not have arrived.
+    sent: Option<(CallId, Op, Vec<u8>)>,
     /// The last call that was answered, and its answer.
     before: Option<(CallId, Op, Vec<u8>)>,
 }
@@ -78,6 +80,7 @@ impl Node {
             table: None,
             last: [0; SLOTS as usize],
             asked: None,
+            sent: None,
             before: None,
         }
     }
@@ -170,12 +173,12 @@ impl Node {
                 let answer = execute(&session, call, &op);
                 let reply = answer.as_ref().map(write_reply).unwrap_or_default();
                 table.finish(call, Finished::Unchanged(reply.clone()));
-                self.before = Some((call, op, reply));
+                self.sent = Some((call, op, reply));
                 Sent { answer, was_recorded: false }
             }
             Begin::Replay(reply) => {
                 let answer = Ok(read_reply(&reply));
-                self.before = Some((call, op, reply));
+                self.sent = Some((call, op, reply));
                 Sent { answer, was_recorded: true }
             }
             wrong => panic!("{op:?} as {call:?}: {wrong:?}"),
@@ -200,5 +203,6 @@ impl Node {
 
     pub(super) fn answered(&mut self) {
         self.asked = None;
+        self.before = self.sent.take();
     }
 }
