@@ -29,7 +29,11 @@ const SECRET_OPTIONS: [&str; 4] = [
 ];
 
 /// Secret fields that upstream does not mark; our files must agree with upstream's and cannot mark them.
-const UNMARKED_SECRETS: [&str; 5] = [
+const UNMARKED_SECRETS: [&str; 8] = [
+    // The ticket of a publication.
+    "csi.v1.ControllerPublishVolumeResponse.publish_context",
+    "csi.v1.NodeStageVolumeRequest.publish_context",
+    "csi.v1.NodePublishVolumeRequest.publish_context",
     "csi.v1.VolumeCapability.MountVolume.mount_flags",
     "cosi.v1alpha1.CredentialDetails.secrets",
     "sigs.k8s.io.cosi.v1alpha2.S3CredentialInfo.access_secret_key",

@@ -2,6 +2,8 @@
 //!
 //! - A volume is a bucket, and its id is the bucket's name; a snapshot is a snapshot of the store. A volume handle may
 //!   name any bucket, created by this driver or not.
+//! - The two halves may be on different machines: the controller beside the store, and a node that opens volumes by the
+//!   tickets of their publications ([`Node::remote`]).
 //! - Volumes created by this driver belong to the account [`OWNER`] and carry the driver's name. Only these are mounted
 //!   without a secret. Only these, unless restored from a backup under another name, are deleted and expanded.
 //! - The code of an error says whether something may exist: ABORTED and UNAVAILABLE if it may, any other code if
@@ -16,7 +18,9 @@
 pub mod bind;
 mod capability;
 mod capacity;
+mod context;
 mod controller;
+pub mod credentials;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
@@ -46,7 +50,7 @@ use proto::csi::v1::node_server::NodeServer;
 use tonic::service::Routes;
 
 pub use mounter::{MountOptions, MountState, Mounter};
-pub use node::Node;
+pub use node::{Node, Sessions, Standing};
 
 /// The account that owns volumes created by this driver.
 pub const OWNER: &str = "csi";
@@ -57,6 +61,17 @@ pub const FS_TYPE: &str = "fuse.amphora";
 /// The bucket attribute with the name of the driver that created the bucket.
 const PROVISIONER: &str = "provisioner";
 
+/// The nodes that the controller publishes volumes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Nodes {
+    /// The node of this process alone, which needs no ticket.
+    #[default]
+    Own,
+    /// Nodes on any machine: each gets a ticket with the publication. Nodes are not registered, so that every valid id is
+    /// the id of a node.
+    Any,
+}
+
 /// The driver's identity, and the location of the node's records.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -66,6 +81,10 @@ pub struct Config {
     pub vendor_version: String,
     /// The name of this machine; in Kubernetes, of the node.
     pub node_id: String,
+    /// The nodes that volumes are published to.
+    pub nodes: Nodes,
+    /// The authority (PEM) by which nodes know the store's listener, if nodes have no file of it.
+    pub authority: Option<String>,
     /// The most volumes on this node; 0 means no limit of the driver's own.
     pub max_volumes: u32,
     /// The folder of the node's stage and target records; created if absent.
@@ -82,8 +101,7 @@ impl Config {
             let why = "use a domain name of at most 63 letters, digits, dots and hyphens, with a letter at both ends";
             return Err(Error::invalid("CSI driver name", &self.driver_name, why));
         }
-        let node = self.node_id.as_bytes();
-        if !(1..=128).contains(&node.len()) || !node.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'/') {
+        if !is_node_id(&self.node_id) {
             let why = "use 1 to 128 visible ASCII characters without \"/\"";
             return Err(Error::invalid("node id", &self.node_id, why));
         }
@@ -91,9 +109,15 @@ impl Config {
     }
 }
 
+/// Whether a node can have this id.
+fn is_node_id(id: &str) -> bool {
+    (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
+}
+
 /// The Identity and Controller services, for a separate endpoint.
 pub fn controller_routes(store: Store, config: &Config) -> Routes {
-    identity_routes(config).add_service(controller_server(store, config))
+    let controller = controller::Service::new(store, Arc::new(config.clone()));
+    identity_routes(config).add_service(ControllerServer::new(controller))
 }
 
 /// The Identity and Node services, for a separate endpoint.
@@ -101,18 +125,13 @@ pub fn node_routes(node: Node) -> Routes {
     identity_routes(node.config()).add_service(NodeServer::new(node::Service::new(node)))
 }
 
-/// The Identity, Controller and Node services, for one endpoint.
-pub fn routes(store: Store, node: Node) -> Routes {
-    let controller = controller_server(store, node.config());
-    node_routes(node).add_service(controller)
+/// The routes of a controller with the Node service, for one endpoint.
+pub fn with_node(controller: Routes, node: Node) -> Routes {
+    controller.add_service(NodeServer::new(node::Service::new(node)))
 }
 
 fn identity_routes(config: &Config) -> Routes {
     Routes::new(IdentityServer::new(identity::Service::new(config)))
-}
-
-fn controller_server(store: Store, config: &Config) -> ControllerServer<controller::Service> {
-    ControllerServer::new(controller::Service::new(store, Arc::new(config.clone())))
 }
 
 /// The bucket attribute with the requested name of a volume.

@@ -9,10 +9,13 @@ use objstore::Result;
 use objstore::name::BucketName;
 use serde::{Deserialize, Serialize};
 
+use crate::credentials::Credentials;
+
 /// How to mount a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountOptions {
-    /// Refuse all changes.
+    /// Refuse all changes. A store on another machine may refuse them although this is false: then the mount is
+    /// read-only.
     pub read_only: bool,
     /// Show every file as owned by this user.
     pub uid: Option<u32>,
@@ -29,6 +32,9 @@ pub struct MountOptions {
     /// version.
     #[serde(default)]
     pub account_id: Option<u64>,
+    /// What the session is opened with at a store on another machine; `None` if the store is in this process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials: Option<Credentials>,
 }
 
 /// The state of a mount point.
@@ -51,7 +57,8 @@ pub trait Mounter: Send + Sync {
     /// [`crate::FS_TYPE`]. After an error nothing is mounted.
     fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> Result<()>;
 
-    /// Syncs and ends the session at `at`, and detaches the mount, dead or alive. If nothing is mounted, it succeeds.
+    /// Syncs and ends the session at `at`, and detaches the mount, dead or alive. If nothing is mounted, it succeeds. It
+    /// also succeeds in bounded time if a store on another machine does not answer: that ends the session by itself.
     fn unmount(&self, at: &Path) -> Result<()>;
 
     /// The state of `at`, found without asking the file system there, whose server may be dead or slow.

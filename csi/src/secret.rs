@@ -10,14 +10,15 @@
 use std::collections::HashMap;
 
 use objstore::store::Secret;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// An access key.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessKey {
     /// The public half.
     pub id: String,
     /// The secret half.
+    #[serde(with = "crate::credentials::secret_text")]
     pub secret: Secret,
 }
 

@@ -266,6 +266,11 @@ impl Mount {
         self.files.about().id
     }
 
+    /// Its files, for questions that the kernel does not ask.
+    pub fn files(&self) -> FileSession {
+        self.files.clone()
+    }
+
     /// Makes the kernel mount read-only or writable. Changes that the store refuses stay refused.
     ///
     /// # Errors

@@ -51,6 +51,18 @@ mod tests {
     }
 
     #[test]
+    fn publish_contexts_stay_hidden() {
+        let published = csi::v1::ControllerPublishVolumeResponse { publish_context: secrets() };
+        assert_redacted(&published, "publish_context");
+        let (volume_id, publish_context) = ("v1".to_owned(), secrets());
+        let stage = csi::v1::NodeStageVolumeRequest { volume_id, publish_context, ..Default::default() };
+        assert_redacted(&stage, "v1");
+        let (volume_id, publish_context) = ("v1".to_owned(), secrets());
+        let publish = csi::v1::NodePublishVolumeRequest { volume_id, publish_context, ..Default::default() };
+        assert_redacted(&publish, "v1");
+    }
+
+    #[test]
     fn mount_flags_stay_hidden_inside_other_messages() {
         use csi::v1::volume_capability::{AccessType, MountVolume};
         let mount = MountVolume { fs_type: "fuse".into(), mount_flags: vec![SECRET.into()], ..Default::default() };

@@ -99,6 +99,9 @@ fn values_that_the_chart_does_not_know_are_refused() {
         ("node.placement=everywhere", "node/placement"),
         ("kubeletPath=relative", "kubeletPath"),
         ("store.storage.type=hostPath", "store.nodeSelector"),
+        ("cosi.enabled=true", "cosi.secretNamespaces"),
+        ("volumes.tls.existingSecret=tls", "node.authority.configMap"),
+        ("node.server=no-port", "node/server"),
     ] {
         let mut command = need!(helm(&["template", "amphora"], None));
         let outcome = run(command.args(["--set", setting]), LIMIT).expect("helm ends");
@@ -120,7 +123,8 @@ fn no_container_has_more_than_it_needs() {
             assert_eq!(paths.contains(&TOKEN), needs_token, "{name}: {paths:?}");
             let privileged = security["privileged"] == true;
             if privileged {
-                assert_eq!(name, "amphora");
+                let mounts_here = of_kind(&objects, "DaemonSet").iter().all(|set| !is_node(set));
+                assert_eq!(name, if mounts_here { "amphora" } else { "amphora-node" }, "one program mounts");
                 continue;
             }
             assert_eq!(security["capabilities"]["drop"], serde_json::json!(["ALL"]), "{name}");
@@ -129,13 +133,61 @@ fn no_container_has_more_than_it_needs() {
                 .iter()
                 .filter(|mount| mount["name"].as_str().is_some_and(|name| name.ends_with("socket")))
                 .count();
-            assert!(name == "amphora" || sockets == 1, "{name} has the folders of several sockets: {paths:?}");
+            assert!(
+                name.starts_with("amphora") || sockets == 1,
+                "{name} has the folders of several sockets: {paths:?}"
+            );
         }
         for pod in objects.iter().map(|object| &object["spec"]["template"]["spec"]).filter(|pod| pod.is_object()) {
             assert_eq!(pod["automountServiceAccountToken"], false);
             assert!(pod["hostNetwork"].is_null() && pod["hostIPC"].is_null());
         }
     }
+}
+
+fn is_node(object: &Value) -> bool {
+    object["metadata"]["labels"]["app.kubernetes.io/component"] == "node"
+}
+
+/// Only nodes are root: a server whose volumes are mounted elsewhere needs as little as one without volumes.
+#[test]
+fn a_server_whose_volumes_are_mounted_by_nodes_is_not_root() {
+    let objects = need!(rendered(None));
+    let store = of_kind(&objects, "StatefulSet")[0];
+    let text = store.to_string();
+    for word in ["hostPath", "privileged", "hostPID", "registrar"] {
+        assert!(!text.contains(word), "the store's pod has {word}");
+    }
+    let pod = &store["spec"]["template"]["spec"];
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    let sets = of_kind(&objects, "DaemonSet");
+    let node = sets.iter().find(|set| is_node(set)).expect("the driver's nodes");
+    let account = &node["spec"]["template"]["spec"]["serviceAccountName"];
+    let bindings = of_kind(&objects, "ClusterRoleBinding");
+    assert!(!bindings.iter().any(|binding| binding["subjects"].to_string().contains(&account.to_string())));
+    assert_eq!(node["spec"]["updateStrategy"]["type"], "RollingUpdate");
+    let without_holder = need!(rendered(Some(&chart().join("ci/nodes-values.yaml"))));
+    let [node] = of_kind(&without_holder, "DaemonSet")[..] else { panic!("one DaemonSet") };
+    assert_eq!(node["spec"]["updateStrategy"]["type"], "OnDelete", "its mounts end with its pod");
+}
+
+/// A node finds the server at its Service, and no other pod reaches the volume listener.
+#[test]
+fn the_volume_listener_is_reached_by_nodes_alone() {
+    let objects = need!(rendered(Some(&chart().join("ci/all-values.yaml"))));
+    let service =
+        |name: &str| of_kind(&objects, "Service").into_iter().find(|service| service["metadata"]["name"] == name);
+    let port = &service("amphora-volumes").expect("the Service of the listener")["spec"]["ports"][0]["port"];
+    let node = containers(&objects).into_iter().find(|container| name(container) == "amphora-node").expect("a node");
+    let server = format!("--server=amphora-volumes.amphora-system.svc:{port}");
+    assert!(node["args"].as_array().expect("arguments").iter().any(|arg| arg == &server), "{server}: {}", node["args"]);
+    let policies = of_kind(&objects, "NetworkPolicy");
+    let store =
+        policies.iter().find(|policy| policy["metadata"]["name"] == "amphora").expect("the policy of the store");
+    let rules = store["spec"]["ingress"].as_array().expect("rules");
+    let rule = rules.iter().find(|rule| rule["ports"][0]["port"] == "volumes").expect("a rule for the listener");
+    let nodes = &rule["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"];
+    assert!(nodes == "node" && rule["from"].as_array().is_some_and(|from| from.len() == 2), "{rule}");
 }
 
 #[test]
@@ -171,17 +223,22 @@ fn secrets_are_written_by_cosi_alone_and_where_it_may() {
     }
 }
 
-/// A new version of the chart replaces the server's pod, and must not replace the holder that keeps its mounts meanwhile.
+/// A new version of the chart replaces the pods that serve mounts, and must not replace the holder that keeps its mounts meanwhile.
 #[test]
 fn a_new_version_leaves_the_holder_alone() {
     let objects = need!(rendered(None));
-    let [holder] = of_kind(&objects, "DaemonSet")[..] else { panic!("one DaemonSet") };
+    let sets = of_kind(&objects, "DaemonSet");
+    let [holder, node] = [false, true].map(|wanted| *sets.iter().find(|set| is_node(set) == wanted).expect("two sets"));
     assert_eq!(holder["spec"]["updateStrategy"]["type"], "OnDelete");
     let path = |object: &Value, wanted: &str| {
         let volumes = object["spec"]["template"]["spec"]["volumes"].as_array().expect("volumes");
         volumes.iter().find(|volume| volume["name"] == wanted).map(|volume| volume["hostPath"]["path"].clone())
     };
+    assert_eq!(path(holder, "socket"), path(node, "holder-socket"), "the socket is where the node looks for it");
+    assert_ne!(path(holder, "socket"), path(node, "state"), "the holder does not see the tickets of the node");
+    let objects = need!(rendered(Some(&chart().join("ci/store-values.yaml"))));
     let store = of_kind(&objects, "StatefulSet")[0];
+    let [holder] = of_kind(&objects, "DaemonSet")[..] else { panic!("one DaemonSet") };
     assert_eq!(path(holder, "socket"), path(store, "holder-socket"), "the socket is where the server looks for it");
 }
 

@@ -19,6 +19,7 @@ const ALIASES: [(&str, &str); 2] = [("csi-endpoint", "CSI_ENDPOINT"), ("cosi-end
 const FILE_MAX: u64 = 1 << 20;
 
 const SERVE: &str = "serve";
+const NODE: &str = "node";
 
 /// Parses a command line, on top of the environment and the config file it names.
 ///
@@ -71,7 +72,7 @@ fn with_file(mut command: Command, file: &Path, env: Env<'_>) -> Result<Command,
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         Failure::usage(format!("the config file {shown}, line {line}, is not TOML: {}", error.message()))
     })?;
-    let settings = settings(&command);
+    let settings: Vec<_> = settings(&command).into_iter().filter(|(_, level)| *level != Level::Node).collect();
     for (key, value) in table {
         let known = settings.iter().find(|(arg, _)| arg.get_long() == Some(&key) && key != "config");
         let Some((arg, level)) = known else {
@@ -98,19 +99,24 @@ fn unknown_key(file: &Path, key: &str, settings: &[(Arg, Level)]) -> String {
 enum Level {
     Every,
     Serve,
+    /// Only the environment sets these.
+    Node,
 }
 
 /// All arguments that the environment and the file may set.
 fn settings(command: &Command) -> Vec<(Arg, Level)> {
     let every = command.get_arguments().map(|arg| (arg.clone(), Level::Every));
     let serve = command.find_subcommand(SERVE).into_iter().flat_map(Command::get_arguments);
-    every.chain(serve.map(|arg| (arg.clone(), Level::Serve))).collect()
+    let node = command.find_subcommand(NODE).into_iter().flat_map(Command::get_arguments);
+    let node = node.filter(|arg| !arg.is_hide_set()).map(|arg| (arg.clone(), Level::Node));
+    every.chain(serve.map(|arg| (arg.clone(), Level::Serve))).chain(node).collect()
 }
 
 fn set_default(command: Command, level: Level, arg: &Arg, value: OsString) -> Command {
     let id = arg.get_id().clone();
     match level {
         Level::Every => command.mut_arg(id, |arg| arg.default_value(value)),
+        Level::Node => command.mut_subcommand(NODE, |node| node.mut_arg(id, |arg| arg.default_value(value))),
         Level::Serve => command.mut_subcommand(SERVE, |serve| serve.mut_arg(id, |arg| arg.default_value(value))),
     }
 }
@@ -210,6 +216,19 @@ mod tests {
             let (_dir, config) = file(text);
             assert_eq!(named(&[&config], &[]), both);
         }
+    }
+
+    #[test]
+    fn the_environment_sets_the_flags_of_a_node_too() {
+        let variables =
+            [("AMPHORA_SERVER", "store:9002"), ("AMPHORA_NO_HOLDER", "true"), ("AMPHORA_LOG_LEVEL", "debug")];
+        let env = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into());
+        let parsed: Cli = parse(["amphora", "node", "--node-id=n1"].map(OsString::from), &env).expect("parsed");
+        let cli::Command::Node(flags) = parsed.command else { panic!("a node") };
+        assert_eq!((flags.server.as_deref(), flags.node_id.as_deref()), (Some("store:9002"), Some("n1")));
+        assert!(flags.no_holder && !flags.core_dumps && flags.log_level == "debug");
+        let (_dir, config) = file("server = \"store:9002\"");
+        assert!(refused(&[&config], &[]).contains("unknown key server"));
     }
 
     #[test]

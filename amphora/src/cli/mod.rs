@@ -255,6 +255,7 @@ mod tests {
             "volume show b",
             "mount b /mnt -o ro,uid=1,gid=2,umask=077,prefix=x/y,readahead=64Ki,cache=off --credentials f",
             "mount b /mnt --server h:1 --ca c --credentials f",
+            "node --server h:1 --ca c --csi-node-endpoint unix:///c --csi-driver-name a.b --http-listen 127.0.0.1:0 --node-id n",
             "node --state-dir d --node-id n --holder-endpoint unix:///h --start-holder false --no-holder --unmount-at-exit \
              --max-mounts 9 --log-format json --log-level warn --core-dumps --while-needed --detached",
             "mount stats",

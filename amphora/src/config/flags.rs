@@ -38,6 +38,9 @@ pub struct Flags {
     /// Separate socket of the CSI node service [default: --csi-endpoint serves both]
     #[arg(long, value_name = "unix://PATH")]
     pub csi_node_endpoint: Option<SocketPath>,
+    /// Serve the CSI node service, which mounts volumes on this machine; false where `amphora node` does that on each machine
+    #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
+    pub csi_node: bool,
     /// Socket of the COSI services (also: COSI_ENDPOINT) [default: DATA_DIR/run/cosi.sock]
     #[arg(long, value_name = "unix://PATH")]
     pub cosi_endpoint: Option<SocketPath>,
@@ -172,7 +175,7 @@ pub struct Flags {
     pub config: Option<PathBuf>,
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "use an IP address and a port, as in 127.0.0.1:9000 or [::1]:9000".into())
 }
 

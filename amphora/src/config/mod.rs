@@ -10,7 +10,7 @@ mod size;
 mod socket;
 
 pub use flags::Flags;
-pub(crate) use flags::{count, word};
+pub(crate) use flags::{address, count, word};
 pub use log::LogFormat;
 pub(crate) use log::filter;
 pub use period::{Interval, Period};
@@ -125,6 +125,8 @@ pub struct Sockets {
     pub csi: SocketPath,
     /// The separate socket of the CSI node service, if any.
     pub csi_node: Option<SocketPath>,
+    /// Whether the CSI node service is served.
+    pub serves_csi_node: bool,
     /// The socket of COSI.
     pub cosi: SocketPath,
     /// The socket of the fd holder; `None`: run without one.
@@ -149,6 +151,7 @@ impl Settings {
             admin: or_default(admin, &data_dir, "admin")?,
             csi: or_default(flags.csi_endpoint, &data_dir, "csi")?,
             csi_node: flags.csi_node_endpoint,
+            serves_csi_node: flags.csi_node,
             cosi: or_default(flags.cosi_endpoint, &data_dir, "cosi")?,
             holder: if flags.no_holder { None } else { Some(holder?) },
             start_holder: flags.start_holder,
@@ -203,6 +206,9 @@ impl Settings {
 
 impl Sockets {
     fn check_distinct(&self) -> Result<(), Failure> {
+        if self.csi_node.is_some() && !self.serves_csi_node {
+            return Err(Failure::usage("--csi-node-endpoint is set and --csi-node is false: leave one of them out"));
+        }
         let named = [
             ("--admin-endpoint", Some(&self.admin)),
             ("--csi-endpoint", Some(&self.csi)),

@@ -1,5 +1,6 @@
 //! What a server and a node have in common as processes: their endpoints, sockets and signals.
 
+pub(crate) mod http;
 mod listeners;
 mod signals;
 mod sockets;

@@ -81,6 +81,18 @@ impl Metrics {
     }
 }
 
+/// The metrics of a node, which has no store, and its audit trail.
+pub fn of_node(mounts: &Arc<Table>) -> (Registry, Audit) {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(process::ProcessCollector::new()));
+    let ours = registry.sub_registry_with_prefix("amphora");
+    ours.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+    ours.register_collector(Box::new(mounts::MountFigures(mounts.clone())));
+    ours.register_collector(Box::new(mounts::HolderCollector(mounts.clone())));
+    let audit = Audit::new(ours, &format!("{:x}", SystemClock.now().millis()));
+    (registry, audit)
+}
+
 /// Seconds since 1970; 0 if there is no time.
 fn seconds(at: Option<Timestamp>) -> u64 {
     at.and_then(|at| u64::try_from(at.parts().0).ok()).unwrap_or(0)

@@ -48,6 +48,7 @@ pub use totals::{OperationTotal, Totals};
 
 use fuse::{Mount, Mountinfo, StatsSnapshot, WatchedCall};
 use objstore::name::BucketName;
+use objstore_files::FileSession;
 
 use directory::{clear_dead, mounted, refuse_missing};
 use records::Records;
@@ -197,6 +198,13 @@ impl Table {
     pub fn at(&self, dir: &Path) -> Option<MountPoint> {
         let (dir, mountinfo) = (resolve(dir).ok()?, Mountinfo::read());
         self.state().slots.get(&dir).and_then(|slot| slot.shown(&mountinfo)).map(|(_, point)| point)
+    }
+
+    /// The files of the mount at a directory, for questions about its session.
+    #[must_use]
+    pub fn files(&self, dir: &Path) -> Option<FileSession> {
+        let dir = resolve(dir).ok()?;
+        self.state().slots.get(&dir).and_then(Slot::alive).map(|entry| entry.mount.files())
     }
 
     /// The directories at which a bucket or snapshot is mounted.

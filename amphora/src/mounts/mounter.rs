@@ -7,11 +7,12 @@ use fuse::MountpointState;
 use objstore::name::BucketName;
 use objstore::{Noun, Result};
 
-use super::{Error, Look, Origin, Request, Table, Unmounting};
+use super::{Error, Look, Origin, Remote, Request, Table, Unmounting};
 
-impl csi::Mounter for Table {
-    fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> Result<()> {
-        let request = Request {
+impl Request {
+    /// A volume of CSI. `remote`: its store, if that is on another machine.
+    pub fn of_volume(bucket: &BucketName, options: &MountOptions, remote: Option<Remote>) -> Self {
+        Self {
             bucket: bucket.clone(),
             read_only: options.read_only,
             fixed_read_only: options.read_only,
@@ -22,9 +23,24 @@ impl csi::Mounter for Table {
             origin: Origin::Csi,
             // The CSI node's own records restore it.
             keep: false,
-            remote: None,
-        };
-        Table::mount(self, request, at).map_err(into_store)
+            remote,
+        }
+    }
+}
+
+impl Table {
+    /// Mounts a volume of CSI.
+    ///
+    /// # Errors
+    /// As [`Table::mount`], as an error of the store.
+    pub fn mount_volume(&self, request: Request, at: &Path) -> Result<()> {
+        self.mount(request, at).map_err(into_store)
+    }
+}
+
+impl csi::Mounter for Table {
+    fn mount(&self, bucket: &BucketName, at: &Path, options: &MountOptions) -> Result<()> {
+        self.mount_volume(Request::of_volume(bucket, options, None), at)
     }
 
     fn unmount(&self, at: &Path) -> Result<()> {

@@ -54,6 +54,31 @@ pub enum Proof {
     },
     /// The ticket of a publication to this node.
     Ticket(String),
+    /// A ticket, and an access key that narrows it.
+    TicketAndKey {
+        /// The ticket.
+        ticket: String,
+        /// The id of the key.
+        id: String,
+        /// The secret of the key.
+        secret: String,
+    },
+}
+
+impl Proof {
+    fn credential(&self) -> Credential {
+        match self {
+            Self::AccessKey { id, secret } => {
+                Credential::AccessKey { id: id.clone(), secret: Secret::new(secret.as_bytes()) }
+            }
+            Self::Ticket(ticket) => Credential::Ticket(ticket.clone().into_bytes().into()),
+            Self::TicketAndKey { ticket, id, secret } => Credential::TicketAndKey {
+                ticket: ticket.clone().into_bytes().into(),
+                id: id.clone(),
+                secret: Secret::new(secret.as_bytes()),
+            },
+        }
+    }
 }
 
 impl Remote {
@@ -93,17 +118,11 @@ impl Node {
     ///
     /// # Errors
     /// Why the store refused, or was not reached.
-    pub(super) fn open(&self, request: &Request, remote: &Remote, resumes: bool) -> objstore::Result<FileSession> {
+    pub fn open(&self, request: &Request, remote: &Remote, resumes: bool) -> objstore::Result<FileSession> {
         let trust = remote.ca.as_deref().map_or(Trust::AccessKey, |ca| Trust::Authority(ca.as_bytes()));
         let unusable = |why: String| objstore::Error::Unusable { why };
         let tls = Tls::to(&remote.server, trust).map_err(|error| unusable(crate::failure::with_causes(&error)))?;
-        let credential = match &remote.proof {
-            Proof::AccessKey { id, secret } => {
-                Credential::AccessKey { id: id.clone(), secret: Secret::new(secret.as_bytes()) }
-            }
-            Proof::Ticket(ticket) => Credential::Ticket(ticket.clone().into_bytes().into()),
-        };
-        let config = Config::new(&self.name, Default::default(), credential);
+        let config = Config::new(&self.name, Default::default(), remote.proof.credential());
         let options = Options {
             session: RemoteId(remote.session),
             incarnation: self.incarnation,
@@ -141,9 +160,12 @@ mod tests {
 
     #[test]
     fn the_secret_is_in_no_text() {
-        for proof in
-            [Proof::AccessKey { id: "AKEXAMPLE".into(), secret: "hunter2".into() }, Proof::Ticket("hunter2".into())]
-        {
+        let (id, secret) = ("AKEXAMPLE".to_owned(), "hunter2".to_owned());
+        for proof in [
+            Proof::AccessKey { id: id.clone(), secret: secret.clone() },
+            Proof::Ticket("hunter2".into()),
+            Proof::TicketAndKey { ticket: "hunter2".into(), id, secret },
+        ] {
             let remote = Remote::new("store:7000".into(), None, proof);
             assert!(!format!("{remote:?}").contains("hunter2"));
             let again: Remote = serde_json::from_slice(&serde_json::to_vec(&remote).expect("written")).expect("read");

@@ -1,8 +1,9 @@
 //! The flags of `amphora node`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::config::{LogFormat, SocketPath, count, filter, word};
+use crate::config::{LogFormat, SocketPath, address, count, filter, word};
 use crate::failure::Failure;
 
 /// The flags of `amphora node`.
@@ -14,6 +15,22 @@ pub struct NodeFlags {
     /// Name of this machine at the store [default: the host name]
     #[arg(long, value_name = "NAME", value_parser = word)]
     pub node_id: Option<String>,
+    /// Socket of the CSI node service, which mounts the volumes of --server [default: none]
+    #[arg(long, value_name = "unix://PATH")]
+    pub csi_node_endpoint: Option<SocketPath>,
+    /// CSI driver name
+    #[arg(long, value_name = "NAME", default_value = "csi.amphora.dev", value_parser = word)]
+    pub csi_driver_name: String,
+    /// The volume listener of the store of CSI volumes
+    #[arg(long, value_name = "HOST:PORT")]
+    pub server: Option<String>,
+    /// Certificates (PEM) of the authority that issued the certificate of --server [default: the store's own authority,
+    /// which each attachment of a volume names]
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Address of /metrics, /healthz and /readyz [default: none]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
+    pub http_listen: Option<SocketAddr>,
     /// Socket of the fd holder, which keeps mounts while no node runs [default: STATE_DIR/run/holder.sock]
     #[arg(long, value_name = "unix://PATH")]
     pub holder_endpoint: Option<SocketPath>,
@@ -21,10 +38,12 @@ pub struct NodeFlags {
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     pub start_holder: bool,
     /// Run without the fd holder: mounts end with the node
-    #[arg(long)]
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub no_holder: bool,
     /// Unmount the mounts of `amphora mount` when the node stops, instead of keeping them for the next one
-    #[arg(long)]
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub unmount_at_exit: bool,
     /// Maximum number of mounts
     #[arg(long, value_name = "COUNT", default_value = "1000", value_parser = count)]
@@ -36,7 +55,8 @@ pub struct NodeFlags {
     #[arg(long, value_name = "FILTER", default_value = "info", value_parser = filter)]
     pub log_level: String,
     /// Allow core dumps when the node crashes; they contain keys and data
-    #[arg(long)]
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub core_dumps: bool,
     /// End when nothing is mounted any more; `amphora mount --server` starts the node of a mount in this way
     #[arg(long, hide = true)]

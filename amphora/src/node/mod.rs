@@ -1,13 +1,15 @@
 //! The command `amphora node`: mounts of buckets whose stores are on other machines. It has no store.
 //!
-//! - Its folder has its sockets and the number of its last process. What mounts need to connect again is kept by the
+//! - Its folder has its sockets and the number of its last process. What mounts of the command line need to connect again is kept by the
 //!   holder in memory.
 //! - Mounts of an earlier process are taken over before an endpoint opens; their sessions at the store go on.
+//! - With `--csi-node-endpoint` it is the node half of the CSI driver (`csi`), whose records lie in its folder, too.
 //! - On SIGTERM or SIGINT the mounts stay with the holder for the next process.
 //! - A node that `amphora mount --server` started for one mount ends with that mount (`own`).
 //!
 //! A crash leaves the mounts to the holder and the sessions to their leases: a next process within a lease resumes them.
 
+mod csi;
 mod flags;
 pub mod own;
 
@@ -16,14 +18,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use node_session::Incarnation;
-use objstore::disk::{Disk as _, RealDisk};
+use objstore::disk::{Disk as _, RealDisk, read_named};
+use tonic::service::Routes;
 
 pub use flags::NodeFlags;
 
 use crate::admin::{MountService, mount_routes};
-use crate::audit::Audit;
 use crate::config::{Env, SocketPath, default_socket};
-use crate::endpoints::{DRAIN_LIMIT, OpenListeners, Signals, Sockets, blocking};
+use crate::endpoints::{DRAIN_LIMIT, OpenListeners, Signals, Sockets, blocking, http};
 use crate::failure::{Failure, with_causes};
 use crate::holder::Missing;
 use crate::mounts::{Ending, Holding, Inheritance, Node, Source, Table};
@@ -35,6 +37,8 @@ const BLOCKING_THREADS: usize = 64;
 const LOOK: Duration = Duration::from_millis(500);
 /// How long such a node waits for its first mount.
 const FIRST_MOUNT: Duration = Duration::from_secs(60);
+/// The largest file of an authority.
+const CA_BYTES_MAX: u64 = 1 << 20;
 /// The file with the number of the last process.
 const INCARNATION: &str = "incarnation";
 
@@ -72,7 +76,8 @@ async fn serve(flags: NodeFlags, admin: Option<SocketPath>, notify: &Notify) -> 
     let incarnation = blocking("the state folder", move || next_incarnation(&opened_dir)).await??;
     let (holding, inheritance) = holding(&flags, &state_dir).await?;
     let node = Node { name: name.clone(), incarnation, runtime: tokio::runtime::Handle::current() };
-    let table = Table::new(Source::Node(node), holding, &state_dir, flags.max_mounts);
+    let authority = flags.ca.as_deref().map(authority).transpose()?;
+    let table = Table::new(Source::Node(node.clone()), holding, &state_dir, flags.max_mounts);
     let table = table.map_err(|error| Failure::failed(format!("{}: {}", state_dir.display(), with_causes(&error))))?;
     let mounts = Arc::new(table);
     let adopting = mounts.clone();
@@ -87,7 +92,21 @@ async fn serve(flags: NodeFlags, admin: Option<SocketPath>, notify: &Notify) -> 
         folder: state_dir.display().to_string(),
         started: Instant::now(),
     };
-    let audit = Audit::new(&mut Default::default(), &format!("{:x}", incarnation.0));
+    let (registry, audit) = crate::metrics::of_node(&mounts);
+    if let Some(endpoint) = &flags.csi_node_endpoint {
+        let no_server =
+            || Failure::usage("--csi-node-endpoint is set and --server is not: name the store of the volumes");
+        let server = flags.server.clone().ok_or_else(no_server)?;
+        let volumes = csi::Volumes { mounts: mounts.clone(), node, server, authority };
+        let routes = csi_routes(&flags, volumes, &state_dir).await?;
+        listeners.open_grpc("CSI node", sockets.open("csi-node", endpoint, &mut passed)?, routes, &audit);
+    }
+    if let Some(address) = flags.http_listen {
+        let bound = tokio::net::TcpListener::bind(address).await;
+        let bound = bound.map_err(|error| Failure::failed(format!("--http-listen {address}: {error}")))?;
+        let source = http::Source::new(None, registry, listeners.stopping());
+        listeners.open("HTTP", http::serve(bound, source, listeners.stopped()));
+    }
     listeners.open_grpc("admin", listener, mount_routes(service), &audit);
     notify.ready();
     tracing::info!(%admin, "the node is ready");
@@ -107,6 +126,33 @@ async fn serve(flags: NodeFlags, admin: Option<SocketPath>, notify: &Notify) -> 
         Ending::Stop { unmount: flags.unmount_at_exit, command: format!("amphora --admin-endpoint {admin} umount") };
     blocking("leaving the mounts", move || mounts.end_all(&ending)).await?;
     ended
+}
+
+/// The CSI node service, with the volumes of an earlier process mounted.
+async fn csi_routes(flags: &NodeFlags, volumes: csi::Volumes, state_dir: &Path) -> Result<Routes, Failure> {
+    let config = ::csi::Config {
+        driver_name: flags.csi_driver_name.clone(),
+        vendor_version: env!("CARGO_PKG_VERSION").into(),
+        node_id: volumes.node.name.clone(),
+        nodes: ::csi::Nodes::Own,
+        authority: None,
+        max_volumes: u32::try_from(flags.max_mounts).unwrap_or(u32::MAX),
+        state_dir: state_dir.join("csi-node"),
+    };
+    config.check().map_err(|error| Failure::usage(format!("{error} (--csi-driver-name, --node-id)")))?;
+    let volumes = Arc::new(volumes);
+    let node = blocking("opening the CSI node", move || ::csi::Node::remote(volumes.clone(), config, volumes)).await?;
+    let node = node.map_err(|error| Failure::failed(format!("the CSI node: {}", with_causes(&error))))?;
+    // A volume that cannot be mounted is logged and fails its own calls; the others are served.
+    node.recover().await;
+    Ok(::csi::node_routes(node))
+}
+
+/// The certificates of `--ca`.
+fn authority(file: &Path) -> Result<String, Failure> {
+    let failed = |why: String| Failure::failed(format!("--ca {}: {why}", file.display()));
+    let (bytes, _) = read_named(file, CA_BYTES_MAX).map_err(|error| failed(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|_| failed("it is not PEM".to_owned()))
 }
 
 /// Completes when nothing is mounted any more.

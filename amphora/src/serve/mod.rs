@@ -15,7 +15,6 @@
 //!   holder they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made
 //!   again, and the others are reported until they are mounted again or unmounted.
 
-mod http;
 mod left;
 mod ports;
 mod root;
@@ -32,7 +31,7 @@ use objstore::lifecycle::Worker;
 use crate::admin::Upgrade;
 use crate::backups::Backups;
 use crate::config::{Env, Flags, Settings, SocketPath};
-use crate::endpoints::{DRAIN_LIMIT, OpenListeners, Signals, Sockets, blocking};
+use crate::endpoints::{DRAIN_LIMIT, OpenListeners, Signals, Sockets, blocking, http};
 use crate::failure::{Failure, with_causes};
 use crate::metrics::{Metrics, Sources};
 use crate::mounts::{Inheritance, Table};
@@ -152,7 +151,7 @@ struct Server {
 impl Server {
     async fn start(
         settings: &Settings,
-        csi_config: csi::Config,
+        mut csi_config: csi::Config,
         mut ports: Ports,
         store: &Store,
         mounts: &Arc<Table>,
@@ -166,7 +165,10 @@ impl Server {
         let csi = open("csi", &settings.sockets.csi)?;
         let csi_node = settings.sockets.csi_node.as_ref().map(|path| open("csi-node", path)).transpose()?;
         let cosi = open("cosi", &settings.sockets.cosi)?;
-        let node = wiring::csi_node(csi_config.clone(), store, mounts).await?;
+        let node = match settings.sockets.serves_csi_node {
+            true => Some(wiring::csi_node(csi_config.clone(), store, mounts).await?),
+            false => None,
+        };
 
         let (s3_url, http_url) = (ports.s3_url(), format!("http://{}", ports.http_address));
         let website_url = ports.website_url();
@@ -174,6 +176,7 @@ impl Server {
         let scrub = wiring::scrub(settings, store)?;
         let backups = Arc::new(Backups::open(&settings.data_dir));
         let (volumes, volume_url) = wiring::volumes(settings, store, ports.volume.take(), &mut listeners).await?;
+        csi_config.authority = wiring::authority(settings).await?;
         let sources = Sources {
             store,
             mounts,
@@ -214,15 +217,17 @@ impl Server {
             None => s3,
         };
         listeners.open("S3", s3.serve(ports.s3, listeners.stopped()));
-        let source = http::Source::new(store, registry, listeners.stopping());
+        let source = http::Source::new(Some(store), registry, listeners.stopping());
         listeners.open("HTTP", http::serve(ports.http, source, listeners.stopped()));
         listeners.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)), &audit);
-        match csi_node {
-            None => listeners.open_grpc("CSI", csi, csi::routes(store.clone(), node), &audit),
-            Some(listener) => {
-                listeners.open_grpc("CSI", csi, csi::controller_routes(store.clone(), &csi_config), &audit);
-                listeners.open_grpc("CSI node", listener, csi::node_routes(node), &audit);
+        let controller = csi::controller_routes(store.clone(), &csi_config);
+        match (csi_node, node) {
+            (Some(socket), Some(node)) => {
+                listeners.open_grpc("CSI", csi, controller, &audit);
+                listeners.open_grpc("CSI node", socket, csi::node_routes(node), &audit);
             }
+            (_, Some(node)) => listeners.open_grpc("CSI", csi, csi::with_node(controller, node), &audit),
+            (_, None) => listeners.open_grpc("CSI", csi, controller, &audit),
         }
         listeners.open_grpc("admin", admin, crate::admin::routes(admin_service, mount_service), &audit);
         let credentials = root.credentials.display();

@@ -116,6 +116,16 @@ pub(super) async fn volumes(
     Ok((Some(volumes), format!(" volume={address}")))
 }
 
+/// The authority of the volume listener's certificate, if it is the store's own, which [`volumes`] makes.
+pub(super) async fn authority(settings: &Settings) -> Result<Option<String>, Failure> {
+    if settings.volumes.as_ref().is_none_or(|volumes| volumes.tls.is_some()) {
+        return Ok(None);
+    }
+    let file = settings.data_dir.join(node_certificate::CERTIFICATE_FILE);
+    let read = blocking("the authority of the volume listener", move || std::fs::read_to_string(file)).await?;
+    read.map(Some).map_err(|error| Failure::failed(format!("--volume-listen: the authority cannot be read: {error}")))
+}
+
 /// The lifecycle worker.
 pub(super) fn lifecycle(settings: &Settings, store: &Store) -> Result<Arc<Worker>, Failure> {
     let worker = Worker::start(store, Day::new(settings.lifecycle_day));
@@ -134,6 +144,8 @@ pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
         driver_name: settings.csi_driver_name.clone(),
         vendor_version: env!("CARGO_PKG_VERSION").into(),
         node_id: settings.node_id.clone(),
+        nodes: if settings.volumes.is_some() { csi::Nodes::Any } else { csi::Nodes::Own },
+        authority: None,
         max_volumes: u32::try_from(settings.max_mounts).unwrap_or(u32::MAX),
         state_dir: settings.data_dir.join("csi-node"),
     };

@@ -30,21 +30,18 @@ impl Sessions {
     /// How the store opens what a node asks for, by what the node has proved.
     fn authorize(&self, opening: &Opening) -> objstore::Result<OpenRemote> {
         let Opening { session, incarnation, node, claim, bucket, prefix, read_only, .. } = opening;
-        let (bucket, ticket, access) = match claim {
-            Claim::Ticket(ticket) => {
-                let ticket = text(ticket)?;
-                let published = self.store.published_bucket(node, &ticket)?;
-                // A ticket names its bucket; a node that names one, too, has to name the same.
-                let bucket = if bucket.is_empty() { published } else { bucket.parse()? };
-                (bucket, Some(ticket), Access::default())
-            }
-            Claim::AccessKey(id) => {
-                let bucket: BucketName = bucket.parse()?;
-                let access = Access::proven(&self.store, id, &bucket)?;
-                (bucket, None, access)
-            }
-            Claim::Certificate(_) => return Err(certificate_alone()),
+        let ticket = claim.ticket().map(|ticket| text(ticket)).transpose()?;
+        if ticket.is_none() && claim.access_key().is_none() {
+            return Err(certificate_alone());
+        }
+        let bucket: BucketName = match &ticket {
+            // A ticket names its bucket; a node that names one, too, has to name the same.
+            Some(ticket) if bucket.is_empty() => self.store.published_bucket(node, ticket)?,
+            _ => bucket.parse()?,
         };
+        // A key beside a ticket narrows it.
+        let access = claim.access_key().map(|id| Access::proven(&self.store, id, &bucket)).transpose()?;
+        let access = access.unwrap_or_default();
         Ok(OpenRemote {
             id: *session,
             incarnation: *incarnation,
@@ -84,13 +81,11 @@ impl node_server::Store for Sessions {
     }
 
     fn admit(&self, claim: &Claim, node: &str) -> Result<(), Refusal> {
-        let admitted = match claim {
-            Claim::Ticket(ticket) => {
-                text(ticket).and_then(|ticket| self.store.published_bucket(node, &ticket)).map(drop)
-            }
-            // Its proof is checked; the bucket decides at the opening of the session.
-            Claim::AccessKey(_) => Ok(()),
-            Claim::Certificate(_) => Err(certificate_alone()),
+        let admitted = match claim.ticket() {
+            Some(ticket) => text(ticket).and_then(|ticket| self.store.published_bucket(node, &ticket)).map(drop),
+            None if matches!(claim, Claim::Certificate(_)) => Err(certificate_alone()),
+            // The proof of the key is checked; the bucket decides at the opening of the session.
+            None => Ok(()),
         };
         admitted.map_err(|error| refusal(&error))
     }

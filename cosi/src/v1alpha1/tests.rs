@@ -256,8 +256,13 @@ async fn deleting_a_bucket_kills_its_keys_and_is_repeatable() {
 async fn a_mounted_bucket_is_not_deleted() {
     let f = fixture().await;
     f.create("bc-1", &[]).await.unwrap();
-    let publication =
-        Publication { bucket: name("bc-1"), node: "n1".into(), read_only: false, capability: "mount".into() };
+    let publication = Publication {
+        bucket: name("bc-1"),
+        node: "n1".into(),
+        read_only: false,
+        capability: "mount".into(),
+        ticket_suffices: true,
+    };
     f.store.publish(publication).await.unwrap();
     let status = f.delete("bc-1").await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);

@@ -35,6 +35,8 @@ impl Calls {
             driver_name: "csi.amphora.dev".into(),
             vendor_version: "0".into(),
             node_id: "node".into(),
+            nodes: crate::Nodes::Any,
+            authority: None,
             max_volumes: 0,
             state_dir: PathBuf::new(),
         };

@@ -1,6 +1,11 @@
 //! Publishing volumes to nodes. CSI v1.12, ControllerPublishVolume and ControllerUnpublishVolume.
 //!
 //! - Publications are stored in the store, and checked against each other under the volume's lock.
+//! - A node on another machine gets a ticket with its publication. A repeated call returns the same ticket, until the
+//!   master key is rotated; earlier ones stay valid as long as the publication.
+//! - The ticket opens a volume that this driver made. Any other bucket needs an access key beside it, which the store
+//!   checks.
+//! - An unpublish is answered when nothing of the node's sessions on the volume is done any more.
 
 use objstore::store::Publication;
 use objstore::{Error, Noun};
@@ -12,8 +17,9 @@ use tonic::Status;
 
 use super::Controller;
 use crate::capability::{AccessMode, Capability};
-use crate::node::READ_ONLY_CONTEXT;
-use crate::status;
+use crate::context::PublishContext;
+use crate::credentials::Ticket;
+use crate::{Nodes, is_node_id, is_provisioned, status};
 
 impl Controller {
     pub(super) async fn publish(
@@ -30,12 +36,24 @@ impl Controller {
         if bucket.snapshot {
             return Err(Status::invalid_argument(format!("\"{id}\" is a snapshot; publish a volume made from it")));
         }
-        let publication =
-            Publication { bucket: bucket.name, node: node.to_owned(), read_only, capability: mode.name().to_owned() };
+        let ticket_suffices = is_provisioned(&bucket, &self.config.driver_name);
+        let (node, capability) = (node.to_owned(), mode.name().to_owned());
+        let publication = Publication { bucket: bucket.name, node, read_only, capability, ticket_suffices };
         self.check_publication(&publication).await?;
-        self.store.publish(publication).await.map_err(status::of)?;
-        let read_only = read_only.then(|| (READ_ONLY_CONTEXT.to_owned(), "true".to_owned()));
-        Ok(ControllerPublishVolumeResponse { publish_context: read_only.into_iter().collect() })
+        self.store.publish(publication.clone()).await.map_err(status::of)?;
+        let ticket = self.ticket(&publication).await?;
+        let authority = self.config.authority.clone().filter(|_| ticket.is_some());
+        let publish_context = PublishContext { read_only, ticket, authority }.entries();
+        Ok(ControllerPublishVolumeResponse { publish_context })
+    }
+
+    /// The ticket of a publication; none if the only node has the store in its process.
+    async fn ticket(&self, publication: &Publication) -> Result<Option<Ticket>, Status> {
+        if self.config.nodes == Nodes::Own {
+            return Ok(None);
+        }
+        let ticket = self.store.ticket(&publication.bucket, &publication.node).await.map_err(status::of)?;
+        Ticket::parse(ticket.reveal()).map(Some).ok_or_else(|| Status::internal("the store issued no valid ticket"))
     }
 
     pub(super) async fn unpublish(
@@ -53,14 +71,20 @@ impl Controller {
         }
     }
 
-    /// Checks the node's name. One process serves one node, because the store is on its disk.
+    /// Checks the node's name.
     fn check_node(&self, node: &str) -> Result<(), Status> {
-        match node == self.config.node_id {
-            true => Ok(()),
-            false => Err(Status::not_found(format!(
-                "node \"{node}\" does not exist; the only one here is \"{}\"",
-                self.config.node_id
-            ))),
+        let own = &self.config.node_id;
+        match self.config.nodes {
+            Nodes::Own if node == own => Ok(()),
+            Nodes::Own => {
+                let why = format!("node \"{node}\" does not exist; the only one here is \"{own}\"");
+                Err(Status::not_found(why))
+            }
+            Nodes::Any if is_node_id(node) => Ok(()),
+            Nodes::Any => {
+                let why = "the node does not exist: a node id has 1 to 128 visible ASCII characters without \"/\"";
+                Err(Status::not_found(why))
+            }
         }
     }
 
@@ -69,7 +93,8 @@ impl Controller {
         if let Some(refusal) = conflict(&existing, new) {
             return Err(refusal);
         }
-        let limit = self.config.max_volumes as usize;
+        // Nodes on other machines have limits of their own, which they tell the orchestrator (CSI v1.12, NodeGetInfo).
+        let limit = if self.config.nodes == Nodes::Own { self.config.max_volumes as usize } else { 0 };
         if limit == 0 || existing.iter().any(|publication| publication.node == new.node) {
             return Ok(());
         }
@@ -84,9 +109,10 @@ impl Controller {
 /// Why `new` conflicts with an existing publication, if it does.
 fn conflict(existing: &[Publication], new: &Publication) -> Option<Status> {
     if let Some(same) = existing.iter().find(|publication| publication.node == new.node) {
+        let is_same = (same.read_only, &same.capability) == (new.read_only, &new.capability);
         let why = "it was published to this node with another access mode or readonly";
         let exists = Error::Exists { noun: Noun::Publication, name: new.bucket.to_string(), why: why.into() };
-        return (same != new).then(|| status::of(exists));
+        return (!is_same).then(|| status::of(exists));
     }
     let other = existing.iter().find(|publication| excludes(publication, new))?;
     Some(Status::failed_precondition(format!(
@@ -110,7 +136,7 @@ mod tests {
 
     fn publication(node: &str, mode: AccessMode, read_only: bool) -> Publication {
         let bucket = "vol".parse().unwrap();
-        Publication { bucket, node: node.into(), read_only, capability: mode.name().into() }
+        Publication { bucket, node: node.into(), read_only, capability: mode.name().into(), ticket_suffices: true }
     }
 
     fn code(existing: Publication, new: &Publication) -> Option<Code> {

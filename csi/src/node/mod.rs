@@ -4,20 +4,23 @@
 //! - A mount is recorded before it is made, and the record is removed after it is unmounted, so that a restarted
 //!   process knows which mounts to rebuild; see `record.rs` and `recover.rs`.
 //! - Unmounting never asks the store, so it works though the volume is gone.
+//! - The store is in this process or on another machine: `volumes.rs` has what is asked of it.
 //! - This file only unpacks requests; each operation is in the file of its name.
 
 mod access;
+mod local;
 mod publish;
 mod record;
 mod recover;
+mod remote;
 mod stage;
 mod stats;
+mod volumes;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use objstore::disk::{Disk, RealDisk};
-use objstore::store::Bucket;
 use objstore::{Error, Result, Store};
 use proto::csi::v1::node_server::Node as Rpc;
 use proto::csi::v1::node_service_capability::{Rpc as RpcCapability, Type, rpc};
@@ -30,12 +33,13 @@ use crate::locks::Locks;
 use crate::mounter::Mounter;
 use crate::rpc::{answer, answer_blocking};
 use crate::status;
+use local::Local;
 use record::Records;
+use remote::Remote;
+use volumes::Volumes;
 
 pub use recover::Recovered;
-
-/// The key in a publish context that marks the volume as read-only.
-pub(crate) const READ_ONLY_CONTEXT: &str = "amphora/readonly";
+pub use remote::{Sessions, Standing};
 
 /// All capabilities that work.
 const CAPABILITIES: [rpc::Type; 5] = [
@@ -51,34 +55,65 @@ const CAPABILITIES: [rpc::Type; 5] = [
 pub struct Node(Arc<Inner>);
 
 struct Inner {
-    store: Store,
+    volumes: Box<dyn Volumes>,
     config: Config,
     mounter: Arc<dyn Mounter>,
     binder: Arc<dyn Binder>,
     records: Records,
-    volumes: Locks,
-    targets: Locks,
+    volume_locks: Locks,
+    target_locks: Locks,
+}
+
+/// Where the store of a node is.
+pub(crate) enum Place {
+    /// In this process.
+    Store(Store),
+    /// On another machine.
+    Sessions(Arc<dyn Sessions>),
+}
+
+/// The machine, as a node uses it.
+pub(crate) struct Machine {
+    pub(crate) mounter: Arc<dyn Mounter>,
+    pub(crate) binder: Arc<dyn Binder>,
+    pub(crate) disk: Arc<dyn Disk>,
 }
 
 impl Node {
-    /// A node that mounts through `mounter`, with the mounts recorded in `config.state_dir`.
+    /// A node on the machine of its store, that mounts through `mounter`, with the mounts recorded in
+    /// `config.state_dir`.
     ///
     /// Call [`Node::recover`] before the first request.
+    ///
+    /// # Errors
+    /// If the names in `config` are not allowed, or the records cannot be read.
     pub fn new(store: Store, config: Config, mounter: Arc<dyn Mounter>) -> Result<Self> {
-        Self::with(store, config, mounter, Arc::new(Kernel), Arc::new(RealDisk::new()))
+        let disk = Arc::new(RealDisk::new());
+        Self::with(Place::Store(store), config, Machine { mounter, binder: Arc::new(Kernel), disk })
     }
 
-    pub(crate) fn with(
-        store: Store,
-        config: Config,
-        mounter: Arc<dyn Mounter>,
-        binder: Arc<dyn Binder>,
-        disk: Arc<dyn Disk>,
-    ) -> Result<Self> {
+    /// A node on any machine: it opens volumes by the tickets of their publications, and `mounter` connects to the store
+    /// with [`MountOptions::credentials`](crate::MountOptions::credentials).
+    ///
+    /// Call [`Node::recover`] before the first request.
+    ///
+    /// # Errors
+    /// If the names in `config` are not allowed, or the records cannot be read.
+    pub fn remote(sessions: Arc<dyn Sessions>, config: Config, mounter: Arc<dyn Mounter>) -> Result<Self> {
+        let disk = Arc::new(RealDisk::new());
+        Self::with(Place::Sessions(sessions), config, Machine { mounter, binder: Arc::new(Kernel), disk })
+    }
+
+    pub(crate) fn with(place: Place, config: Config, machine: Machine) -> Result<Self> {
         config.check()?;
+        let Machine { mounter, binder, disk } = machine;
         let records = Records::open(&config.state_dir, disk, crate::sealed::boot_id()?)?;
-        let (volumes, targets) = (Locks::default(), Locks::default());
-        Ok(Self(Arc::new(Inner { store, config, mounter, binder, records, volumes, targets })))
+        let volumes: Box<dyn Volumes> = match place {
+            Place::Store(store) => Box::new(Local { store, driver_name: config.driver_name.clone() }),
+            Place::Sessions(sessions) => Box::new(Remote(sessions)),
+        };
+        let (volume_locks, target_locks) = (Locks::default(), Locks::default());
+        Ok(Self(Arc::new(Inner { volumes, config, mounter, binder, records, volume_locks, target_locks })))
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -87,15 +122,6 @@ impl Node {
 }
 
 impl Inner {
-    /// The volume with this id. An id that is not a valid bucket name cannot exist.
-    fn bucket(&self, id: &str) -> Result<Bucket, Status> {
-        let name = status::required("volume_id", id)?.parse().map_err(|_| status::no_such_volume(id))?;
-        self.store.bucket(&name).map_err(|error| match error {
-            Error::NotFound { .. } => status::no_such_volume(id),
-            error => status::of(error),
-        })
-    }
-
     fn mounted(&self, path: &Path) -> Result<Option<objstore::disk::MountEntry>, Status> {
         self.binder.mounted(path).map_err(|error| status::of(Error::io("reading the list of mounts", error)))
     }

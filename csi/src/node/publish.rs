@@ -14,8 +14,8 @@ use std::path::Path;
 use tonic::Status;
 use tracing::warn;
 
+use super::Inner;
 use super::record::{Conflict, Stage, Target};
-use super::{Inner, access};
 use crate::bind::BindFlags;
 use crate::capability::Capability;
 use crate::mounter::MountState;
@@ -30,7 +30,7 @@ impl Inner {
         let path = path::parse("target_path", &request.target_path)?;
         let capability = Capability::parse(request.volume_capability.as_ref())?;
         refuse_inline(request)?;
-        let _guard = self.targets.hold(&path.to_string_lossy())?;
+        let _guard = self.target_locks.hold(&path.to_string_lossy())?;
         let stage = self.staged(volume, &request.staging_target_path)?;
         let flags = self.bind_flags(request, &stage, &capability)?;
         let target = Target { volume: volume.to_owned(), path, mode: capability.mode, flags };
@@ -61,8 +61,7 @@ impl Inner {
         stage: &Stage,
         capability: &Capability,
     ) -> Result<BindFlags, Status> {
-        let bucket = self.bucket(&stage.volume)?;
-        let opened = access::for_publish(&self.store, &bucket, &request.secrets)?;
+        let narrowed = self.volumes.narrow(stage, &request.secrets)?;
         let flags = &capability.flags;
         let staged = &stage.options;
         if (flags.uid, flags.gid, &flags.prefix) != (staged.uid, staged.gid, &staged.prefix) {
@@ -71,10 +70,7 @@ impl Inner {
                 stage.volume
             )));
         }
-        let read_only = request.readonly
-            || staged.read_only
-            || opened.is_some_and(|opened| opened.read_only)
-            || capability.mode.is_read_only();
+        let read_only = request.readonly || staged.read_only || narrowed || capability.mode.is_read_only();
         Ok(BindFlags { read_only: read_only || flags.bind.read_only, ..flags.bind })
     }
 
@@ -129,7 +125,7 @@ impl Inner {
         match self.mounter.state(&stage.path).map_err(status::of)? {
             MountState::Ours(bucket) if bucket.as_str() == stage.volume => Ok(()),
             _ => {
-                let _guard = self.volumes.hold(&stage.volume)?;
+                let _guard = self.volume_locks.hold(&stage.volume)?;
                 self.revive(stage)
             }
         }
@@ -170,7 +166,7 @@ impl Inner {
     ) -> Result<NodeUnpublishVolumeResponse, Status> {
         let volume = status::required("volume_id", &request.volume_id)?;
         let path = path::parse("target_path", &request.target_path)?;
-        let _guard = self.targets.hold(&path.to_string_lossy())?;
+        let _guard = self.target_locks.hold(&path.to_string_lossy())?;
         let published = self.records.target(&path).is_some_and(|known| known.volume == volume);
         if !published {
             // Another mount at the path is not the volume that the caller names.

@@ -1,7 +1,8 @@
 //! Records of the volumes staged and published on this node, from which a new process rebuilds their mounts.
 //!
-//! - One JSON file for each stage and each target. They hold no secrets, only the name and id of the account that owned
-//!   the key.
+//! - One JSON file for each stage and each target, readable by the node's user alone (0600). Where the store is in this
+//!   process they hold no secrets, only the name and id of the account that owned the key. Where it is on another machine, a
+//!   stage has the ticket, and the key of a Secret: a restarted node opens the volume with them.
 //! - A record is written before its mount is made and removed after it is unmounted.
 //! - Records of an earlier boot are removed at open, since their mounts are gone.
 //! - The second line of a file is the SHA-256 of the first: a flipped bit must not show one volume in place of another.
@@ -37,6 +38,16 @@ pub(super) struct Stage {
     pub(super) path: PathBuf,
     pub(super) mode: AccessMode,
     pub(super) options: MountOptions,
+}
+
+impl Stage {
+    /// Whether another stage is the same in everything but the ticket, which may change while the volume is staged.
+    pub(super) fn is_alike(&self, other: &Self) -> bool {
+        let credentials = |stage: &Self| stage.options.credentials.as_ref().map(|given| given.key.clone());
+        let mut same = self.clone();
+        same.options.credentials.clone_from(&other.options.credentials);
+        same == *other && credentials(self) == credentials(other)
+    }
 }
 
 /// A staged volume shown at a target path.

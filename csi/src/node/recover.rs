@@ -1,17 +1,16 @@
 //! Recovery: rebuilding the mounts that an earlier process left.
 //!
 //! - A working mount stays. A dead one is detached and mounted again, and so are its targets.
-//! - The grant of the account that opened a volume is checked again: a mount without it is removed, and one whose grant
+//! - The grant of the account that opened a volume is checked again, here or by the store that the mount connects to: a mount without it is removed, and one whose grant
 //!   is now read-only is mounted read-only.
 //! - The mounts of a deleted volume are removed. Mounts that cannot be rebuilt stay recorded, and the next stage or
 //!   publish tries again.
 
-use objstore::{Error, Noun};
 use tonic::{Code, Status};
 use tracing::{info, warn};
 
 use super::record::{Stage, Target};
-use super::{Inner, Node, access};
+use super::{Inner, Node};
 use crate::status;
 
 /// The result of a recovery.
@@ -66,18 +65,8 @@ impl Inner {
     }
 
     fn recover_stage(&self, stage: &Stage) -> Result<(), Status> {
-        let bucket = self.bucket(&stage.volume)?;
-        if bucket.id != stage.bucket_id {
-            return Err(status::of(Error::not_found(Noun::Bucket, &stage.volume)));
-        }
         let mut narrowed = stage.clone();
-        if let Some(name) = &stage.options.account {
-            let account = self.store.account(name).map_err(status::of)?;
-            if stage.options.account_id.is_some_and(|id| id != account.id) {
-                return Err(status::of(Error::not_found(Noun::Account, name)));
-            }
-            narrowed.options.read_only |= access::read_only(&self.store, &account, &bucket)?;
-        }
+        narrowed.options.read_only |= self.volumes.again(stage)?;
         if narrowed != *stage {
             // A working mount would keep its wider access.
             self.unmount_stage(stage).map_err(status::of)?;

@@ -2,21 +2,23 @@
 //!
 //! - The access is the narrowest of the key's grant, the access mode, the publication and the option `ro`.
 //! - A failed stage leaves no mount and no record.
+//! - A repeated stage with another ticket keeps the mount, and records the ticket for the next time.
 //! - Only mounts in this node's records are unmounted: a call about any other volume or path changes nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use objstore::name::BucketName;
-use objstore::store::Bucket;
 use proto::csi::v1::{
     NodeStageVolumeRequest, NodeStageVolumeResponse, NodeUnstageVolumeRequest, NodeUnstageVolumeResponse,
 };
 use tonic::Status;
 use tracing::warn;
 
+use super::Inner;
 use super::record::Stage;
-use super::{Inner, READ_ONLY_CONTEXT, access};
+use super::volumes::Request;
 use crate::capability::Capability;
+use crate::context::PublishContext;
 use crate::mounter::{MountOptions, MountState};
 use crate::{path, status};
 
@@ -25,40 +27,47 @@ impl Inner {
         let volume = status::required("volume_id", &request.volume_id)?;
         let path = path::parse("staging_target_path", &request.staging_target_path)?;
         let capability = Capability::parse(request.volume_capability.as_ref())?;
-        let _guard = self.volumes.hold(volume)?;
-        let bucket = self.bucket(volume)?;
-        let options = self.mount_options(request, &bucket, &capability)?;
-        let stage = Stage { volume: volume.to_owned(), bucket_id: bucket.id, path, mode: capability.mode, options };
+        let _guard = self.volume_locks.hold(volume)?;
+        let stage = self.stage_of(request, (volume, path), &capability)?;
         match self.records.stage(volume) {
-            Some(known) if known == stage => self.revive(&stage)?,
+            Some(known) if known.is_alike(&stage) => self.renew(&known, &stage)?,
             Some(known) => return Err(staged_otherwise(&known, &stage)),
             None => self.stage_anew(&stage)?,
         }
         Ok(NodeStageVolumeResponse {})
     }
 
-    fn mount_options(
+    fn stage_of(
         &self,
         request: &NodeStageVolumeRequest,
-        bucket: &Bucket,
+        (volume, path): (&str, PathBuf),
         capability: &Capability,
-    ) -> Result<MountOptions, Status> {
-        let opened = access::for_stage(&self.store, &self.config.driver_name, bucket, &request.secrets)?;
-        let published_read_only = request.publish_context.get(READ_ONLY_CONTEXT).is_some_and(|value| value == "true");
+    ) -> Result<Stage, Status> {
+        let context = PublishContext::parse(&request.publish_context)?;
+        let asked = Request { volume, context: &context, secrets: &request.secrets };
+        let opened = self.volumes.open(&asked)?;
         let flags = &capability.flags;
-        Ok(MountOptions {
-            read_only: opened.read_only
-                || published_read_only
-                || bucket.snapshot
-                || capability.mode.is_read_only()
-                || flags.bind.read_only,
+        let read_only = opened.read_only || context.read_only || capability.mode.is_read_only() || flags.bind.read_only;
+        let options = MountOptions {
+            read_only,
             uid: flags.uid,
             gid: flags.gid,
             umask: flags.umask,
             prefix: flags.prefix.clone(),
             account_id: opened.account.as_ref().map(|account| account.id),
             account: opened.account.map(|account| account.name),
-        })
+            credentials: opened.credentials,
+        };
+        let (volume, mode) = (volume.to_owned(), capability.mode);
+        Ok(Stage { volume, bucket_id: opened.bucket_id, path, mode, options })
+    }
+
+    /// A repeated stage. The ticket may be another: that of a later publication, or after a rotation of the master key.
+    fn renew(&self, known: &Stage, stage: &Stage) -> Result<(), Status> {
+        if known != stage {
+            self.records.put_stage(stage).map_err(status::of)?;
+        }
+        self.revive(stage)
     }
 
     fn stage_anew(&self, stage: &Stage) -> Result<(), Status> {
@@ -116,7 +125,7 @@ impl Inner {
     pub(super) fn unstage(&self, request: &NodeUnstageVolumeRequest) -> Result<NodeUnstageVolumeResponse, Status> {
         let volume = status::required("volume_id", &request.volume_id)?;
         let path = path::parse("staging_target_path", &request.staging_target_path)?;
-        let _guard = self.volumes.hold(volume)?;
+        let _guard = self.volume_locks.hold(volume)?;
         match self.records.stage(volume) {
             Some(stage) if stage.path == path => self.take_down(&stage)?,
             // Another mount at the path is not the volume that the caller names, so the volume is not staged there.
@@ -145,7 +154,7 @@ impl Inner {
     /// Removes records of targets at which nothing is mounted any more: they were cleaned up manually.
     fn forget_missing_targets(&self, volume: &str) -> Result<(), Status> {
         for target in self.records.targets(volume) {
-            let _guard = self.targets.hold(&target.path.to_string_lossy())?;
+            let _guard = self.target_locks.hold(&target.path.to_string_lossy())?;
             if self.mounted(&target.path)?.is_none() {
                 self.records.forget_target(&target.path).map_err(status::of)?;
             }

@@ -39,6 +39,16 @@ impl Fixture {
     }
 
     async fn attach(&self, volume_id: &str, node_id: &str, readonly: bool) -> Result<bool, Status> {
+        Ok(!self.attached(volume_id, node_id, readonly).await?.is_empty())
+    }
+
+    /// Publishes a volume to a node; the publish context.
+    pub(super) async fn attached(
+        &self,
+        volume_id: &str,
+        node_id: &str,
+        readonly: bool,
+    ) -> Result<HashMap<String, String>, Status> {
         let request = ControllerPublishVolumeRequest {
             volume_id: volume_id.into(),
             node_id: node_id.into(),
@@ -47,10 +57,11 @@ impl Fixture {
             ..Default::default()
         };
         let answer = self.controller.controller_publish_volume(Request::new(request)).await?;
-        Ok(!answer.into_inner().publish_context.is_empty())
+        Ok(answer.into_inner().publish_context)
     }
 
-    async fn detach(&self, volume_id: &str) -> Result<(), Status> {
+    /// Unpublishes a volume from all nodes.
+    pub(super) async fn detach(&self, volume_id: &str) -> Result<(), Status> {
         let request = ControllerUnpublishVolumeRequest { volume_id: volume_id.into(), ..Default::default() };
         self.controller.controller_unpublish_volume(Request::new(request)).await.map(|_| ())
     }

@@ -3,6 +3,7 @@
 mod controller;
 mod node;
 mod recovery;
+mod remote;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -22,10 +23,12 @@ use proto::csi::v1::*;
 use tonic::{Code, Request, Status};
 
 use crate::bind::{BindFlags, Binder};
-use crate::{Config, FS_TYPE, MountOptions, MountState, Mounter, Node};
+use crate::node::Place;
+use crate::{Config, FS_TYPE, MountOptions, MountState, Mounter, Node, Nodes};
 
 const DRIVER: &str = "csi.amphora.dev";
 const NODE: &str = "node-1";
+const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n";
 
 /// A machine whose mounts are entries of a table.
 #[derive(Default)]
@@ -153,9 +156,16 @@ struct Fixture {
     machine: Arc<Machine>,
     controller: crate::controller::Service,
     node: crate::node::Service,
+    /// The connection of a node on another machine than its store.
+    wire: Option<Arc<remote::Wire>>,
 }
 
+/// A node in the process of its store.
 async fn fixture() -> Fixture {
+    start(Nodes::Own).await
+}
+
+async fn start(nodes: Nodes) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options::new(dir.path().join("data"));
     options.clock = Arc::new(SystemClock);
@@ -164,10 +174,14 @@ async fn fixture() -> Fixture {
     let store = tokio::task::spawn_blocking(|| objstore::open(options).unwrap()).await.unwrap();
     std::fs::create_dir(dir.path().join("staging")).unwrap();
     let machine = Arc::new(Machine::default());
-    let config = config(dir.path());
-    let node = node(&store, &machine, &config);
+    let config = Config { nodes, ..config(dir.path()) };
+    let wire = (nodes == Nodes::Any).then(|| Arc::new(remote::Wire::new(&store, &machine)));
+    let node = match &wire {
+        Some(wire) => remote::node(wire, &machine, &config),
+        None => node(&store, &machine, &config),
+    };
     let controller = crate::controller::Service::new(store.clone(), Arc::new(config));
-    Fixture { dir, store, machine, controller, node: crate::node::Service::new(node) }
+    Fixture { dir, store, machine, controller, node: crate::node::Service::new(node), wire }
 }
 
 fn config(dir: &Path) -> Config {
@@ -175,13 +189,20 @@ fn config(dir: &Path) -> Config {
         driver_name: DRIVER.into(),
         vendor_version: "1".into(),
         node_id: NODE.into(),
+        nodes: Nodes::Own,
+        authority: Some(AUTHORITY.into()),
         max_volumes: 0,
         state_dir: dir.join("node"),
     }
 }
 
 fn node(store: &Store, machine: &Arc<Machine>, config: &Config) -> Node {
-    Node::with(store.clone(), config.clone(), machine.clone(), machine.clone(), Arc::new(RealDisk::new())).unwrap()
+    Node::with(Place::Store(store.clone()), config.clone(), parts(machine.clone(), machine)).unwrap()
+}
+
+/// A machine that mounts through `mounter`.
+fn parts(mounter: Arc<dyn Mounter>, machine: &Arc<Machine>) -> crate::node::Machine {
+    crate::node::Machine { mounter, binder: machine.clone(), disk: Arc::new(RealDisk::new()) }
 }
 
 impl Fixture {

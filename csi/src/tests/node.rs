@@ -3,6 +3,40 @@
 use super::*;
 use proto::csi::v1::node_server::Node as _;
 
+/// Makes two tests of each: with the node in the process of its store, and with a node on another machine.
+macro_rules! both_ways {
+    ($($test:ident;)*) => {
+        mod local {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::$test(super::fixture().await).await;
+            })*
+        }
+
+        mod on_another_machine {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $test() {
+                super::$test(super::remote::fixture().await).await;
+            })*
+        }
+    };
+}
+
+both_ways! {
+    a_volume_goes_up_and_down_and_every_step_may_be_repeated;
+    bad_requests_change_nothing;
+    a_stage_that_fails_leaves_nothing;
+    a_publish_that_fails_leaves_nothing;
+    a_call_whose_caller_leaves_is_finished_and_others_are_told_to_wait;
+    a_single_writer_is_published_once;
+    what_is_not_ours_is_left_alone;
+    what_took_the_place_of_a_stage_is_left_alone;
+    a_folder_that_holds_something_is_not_published_at;
+    files_beside_a_volume_are_never_deleted;
+    a_volume_that_is_gone_can_be_taken_down;
+    a_publish_secret_narrows_and_never_widens;
+}
+
 pub(super) fn stage(f: &Fixture, volume_id: &str) -> NodeStageVolumeRequest {
     NodeStageVolumeRequest {
         volume_id: volume_id.into(),
@@ -23,7 +57,11 @@ pub(super) fn publish(f: &Fixture, volume_id: &str, target: &str) -> NodePublish
 }
 
 impl Fixture {
-    pub(super) async fn stage(&self, request: NodeStageVolumeRequest) -> Result<(), Status> {
+    /// Stages a volume. For a node on another machine it is published first.
+    pub(super) async fn stage(&self, mut request: NodeStageVolumeRequest) -> Result<(), Status> {
+        if self.wire.is_some() && request.publish_context.is_empty() && !request.volume_id.is_empty() {
+            request.publish_context = self.attached(&request.volume_id, NODE, false).await?;
+        }
         self.node.node_stage_volume(Request::new(request)).await.map(|_| ())
     }
 
@@ -42,7 +80,7 @@ impl Fixture {
         self.node.node_unpublish_volume(Request::new(request)).await.map(|_| ())
     }
 
-    async fn stats(&self, volume_id: &str, volume_path: &str) -> Result<NodeGetVolumeStatsResponse, Status> {
+    pub(super) async fn stats(&self, volume_id: &str, volume_path: &str) -> Result<NodeGetVolumeStatsResponse, Status> {
         let request = NodeGetVolumeStatsRequest {
             volume_id: volume_id.into(),
             volume_path: volume_path.into(),
@@ -52,9 +90,7 @@ impl Fixture {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_volume_goes_up_and_down_and_every_step_may_be_repeated() {
-    let f = fixture().await;
+async fn a_volume_goes_up_and_down_and_every_step_may_be_repeated(f: Fixture) {
     f.create("pvc-1").await;
     for _ in 0..3 {
         f.stage(stage(&f, "pvc-1")).await.unwrap();
@@ -78,9 +114,7 @@ async fn a_volume_goes_up_and_down_and_every_step_may_be_repeated() {
     assert_eq!(std::fs::read_dir(f.path("node")).unwrap().count(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn bad_requests_change_nothing() {
-    let f = fixture().await;
+async fn bad_requests_change_nothing(f: Fixture) {
     f.create("pvc-1").await;
     let good = || stage(&f, "pvc-1");
     let bad = [
@@ -120,9 +154,7 @@ async fn bad_requests_change_nothing() {
     assert!(!f.path("target").exists());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stage_that_fails_leaves_nothing() {
-    let f = fixture().await;
+async fn a_stage_that_fails_leaves_nothing(f: Fixture) {
     f.create("pvc-1").await;
     f.machine.mounts_fail.store(true, Ordering::Relaxed);
     let status = f.stage(stage(&f, "pvc-1")).await.unwrap_err();
@@ -132,9 +164,7 @@ async fn a_stage_that_fails_leaves_nothing() {
     f.stage(stage(&f, "pvc-1")).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_publish_that_fails_leaves_nothing() {
-    let f = fixture().await;
+async fn a_publish_that_fails_leaves_nothing(f: Fixture) {
     f.create("pvc-1").await;
     f.stage(stage(&f, "pvc-1")).await.unwrap();
     f.machine.binds_fail.store(true, Ordering::Relaxed);
@@ -143,10 +173,8 @@ async fn a_publish_that_fails_leaves_nothing() {
     f.unstage("pvc-1").await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::await_holding_lock, reason = "only a blocking thread waits for the lock")]
-async fn a_call_whose_caller_leaves_is_finished_and_others_are_told_to_wait() {
-    let f = fixture().await;
+async fn a_call_whose_caller_leaves_is_finished_and_others_are_told_to_wait(f: Fixture) {
     f.create("pvc-1").await;
     let gate = f.machine.gate.lock();
     let left = tokio::time::timeout(std::time::Duration::from_millis(200), f.stage(stage(&f, "pvc-1"))).await;
@@ -202,9 +230,7 @@ async fn a_mount_is_no_wider_than_the_grant() {
     assert_eq!(f.machine.count(), 0);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_publish_secret_narrows_and_never_widens() {
-    let f = fixture().await;
+async fn a_publish_secret_narrows_and_never_widens(f: Fixture) {
     f.create("pvc-1").await;
     f.stage(stage(&f, "pvc-1")).await.unwrap();
     let secrets = f.secret_of_bob("pvc-1", None).await;
@@ -222,7 +248,7 @@ async fn every_way_to_say_read_only_is_heard() {
     let f = fixture().await;
     f.create("pvc-1").await;
     let reader = capability(access_mode::Mode::MultiNodeReaderOnly);
-    let attached = HashMap::from([(crate::node::READ_ONLY_CONTEXT.to_owned(), "true".to_owned())]);
+    let attached = HashMap::from([("amphora/readonly".to_owned(), "true".to_owned())]);
     for request in [
         NodeStageVolumeRequest { volume_capability: Some(reader.clone()), ..stage(&f, "pvc-1") },
         NodeStageVolumeRequest { publish_context: attached, ..stage(&f, "pvc-1") },
@@ -238,9 +264,7 @@ async fn every_way_to_say_read_only_is_heard() {
     assert_eq!(code(f.publish(publish(&f, "pvc-1", "a")).await), Code::AlreadyExists);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_single_writer_is_published_once() {
-    let f = fixture().await;
+async fn a_single_writer_is_published_once(f: Fixture) {
     f.create("pvc-1").await;
     let single = || Some(capability(access_mode::Mode::SingleNodeSingleWriter));
     f.stage(NodeStageVolumeRequest { volume_capability: single(), ..stage(&f, "pvc-1") }).await.unwrap();
@@ -253,9 +277,7 @@ async fn a_single_writer_is_published_once() {
     f.publish(at("b")).await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_ours_is_left_alone() {
-    let f = fixture().await;
+async fn what_is_not_ours_is_left_alone(f: Fixture) {
     f.create("pvc-1").await;
     f.create("pvc-2").await;
     let foreign =
@@ -285,7 +307,11 @@ async fn what_is_not_ours_is_left_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mount_of_the_administrator_is_never_taken_down() {
-    let f = fixture().await;
+    leave_the_administrators_mounts(fixture().await).await;
+    leave_the_administrators_mounts(super::remote::fixture().await).await;
+}
+
+async fn leave_the_administrators_mounts(f: Fixture) {
     f.create("pvc-1").await;
     f.create("by-hand").await;
     std::fs::create_dir(f.path("target")).unwrap();
@@ -320,9 +346,7 @@ async fn a_mount_of_the_administrator_is_never_taken_down() {
     assert!(f.machine.top(&f.path("staging")).is_some() && f.machine.top(&f.path("target")).is_some());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_took_the_place_of_a_stage_is_left_alone() {
-    let f = fixture().await;
+async fn what_took_the_place_of_a_stage_is_left_alone(f: Fixture) {
     f.create("pvc-1").await;
     f.create("by-hand").await;
     f.stage(stage(&f, "pvc-1")).await.unwrap();
@@ -339,9 +363,7 @@ async fn what_took_the_place_of_a_stage_is_left_alone() {
     assert_eq!(f.machine.serves(&f.path("staging")), Some("rw"), "the stage is gone, the other mount is not");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_folder_that_holds_something_is_not_published_at() {
-    let f = fixture().await;
+async fn a_folder_that_holds_something_is_not_published_at(f: Fixture) {
     f.create("pvc-1").await;
     f.stage(stage(&f, "pvc-1")).await.unwrap();
     std::fs::create_dir(f.path("target")).unwrap();
@@ -357,9 +379,7 @@ async fn a_folder_that_holds_something_is_not_published_at() {
     assert!(f.path("target").exists());
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn files_beside_a_volume_are_never_deleted() {
-    let f = fixture().await;
+async fn files_beside_a_volume_are_never_deleted(f: Fixture) {
     f.create("pvc-1").await;
     f.stage(stage(&f, "pvc-1")).await.unwrap();
     f.publish(publish(&f, "pvc-1", "target")).await.unwrap();
@@ -370,9 +390,7 @@ async fn files_beside_a_volume_are_never_deleted() {
     f.unpublish("pvc-1", "target").await.unwrap();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_volume_that_is_gone_can_be_taken_down() {
-    let f = fixture().await;
+async fn a_volume_that_is_gone_can_be_taken_down(f: Fixture) {
     f.create("pvc-1").await;
     f.stage(stage(&f, "pvc-1")).await.unwrap();
     f.publish(publish(&f, "pvc-1", "target")).await.unwrap();

@@ -7,10 +7,10 @@ use crate::node::Recovered;
 /// Simulates the death of the process and the start of another, which recovers.
 async fn restart(f: &mut Fixture) -> Recovered {
     f.machine.die();
-    start(f).await
+    start_again(f).await
 }
 
-async fn start(f: &mut Fixture) -> Recovered {
+async fn start_again(f: &mut Fixture) -> Recovered {
     let node = node(&f.store, &f.machine, &config(f.dir.path()));
     let recovered = node.recover().await;
     f.node = crate::node::Service::new(node);
@@ -43,7 +43,7 @@ async fn live_mounts_are_left_alone() {
     f.stage(stage(&f, "pvc-1")).await.unwrap();
     f.publish(publish(&f, "pvc-1", "a")).await.unwrap();
     let before = f.machine.mounts.lock().clone();
-    assert_eq!(start(&mut f).await, Recovered { stages: 1, targets: 1, ..Default::default() });
+    assert_eq!(start_again(&mut f).await, Recovered { stages: 1, targets: 1, ..Default::default() });
     assert_eq!(*f.machine.mounts.lock(), before);
 }
 
@@ -55,7 +55,7 @@ async fn a_bind_left_before_it_was_made_read_only_is_made_anew() {
     f.publish(NodePublishVolumeRequest { readonly: true, ..publish(&f, "pvc-1", "a") }).await.unwrap();
     f.machine.detach(&f.path("a")).unwrap();
     f.machine.bind(&f.path("staging"), &f.path("a"), BindFlags::default()).unwrap();
-    start(&mut f).await;
+    start_again(&mut f).await;
     assert_eq!(f.machine.serves(&f.path("a")), Some("ro"));
     assert_eq!(f.machine.count(), 2);
 }

@@ -8,14 +8,14 @@ use node_session::Incarnation;
 use node_session::lease::Standing;
 use node_wire::client::CallError;
 use objstore_base::error::Result;
-use objstore_files::{About, Answer, Changes, Context, FileService, Op, RequestId};
+use objstore_files::{About, Answer, Changes, Context, FileService, Op, RequestId, SessionStanding};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use crate::call::call;
 use crate::changes::RemoteChanges;
 use crate::keeper::Task;
-use crate::link::Link;
+use crate::link::{Link, Stage};
 
 /// How long the end of a session may take; without an answer the store ends it with its lease.
 const END: Duration = Duration::from_secs(5);
@@ -79,6 +79,16 @@ impl FileService for Remote {
     fn process(&self) -> u32 {
         let Incarnation(number) = self.link.options.incarnation;
         number as u32
+    }
+
+    fn standing(&self) -> SessionStanding {
+        if matches!(*self.link.stage.borrow(), Stage::Lost(_)) {
+            return SessionStanding::Lost;
+        }
+        match Self::standing(self) {
+            Standing::Fresh => SessionStanding::Served,
+            Standing::Stale | Standing::Expired => SessionStanding::Unreached,
+        }
     }
 
     /// No longer than the lease is fresh.

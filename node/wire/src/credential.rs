@@ -50,8 +50,27 @@ pub enum Credential {
     },
     /// A ticket that the store issued for one volume, node, mode and epoch; opaque here.
     Ticket(Bytes),
+    /// A ticket, and an access key that narrows it: the session may do no more than either of both.
+    TicketAndKey {
+        /// The ticket.
+        ticket: Bytes,
+        /// The id of the access key.
+        id: String,
+        /// The secret of the access key, to prove.
+        secret: Secret,
+    },
     /// The certificate that the node showed in the TLS handshake.
     Certificate,
+}
+
+impl Credential {
+    /// The secret that both ends prove, if there is one.
+    pub(crate) fn secret(&self) -> Option<&Secret> {
+        match self {
+            Self::AccessKey { secret, .. } | Self::TicketAndKey { secret, .. } => Some(secret),
+            Self::Ticket(_) | Self::Certificate => None,
+        }
+    }
 }
 
 impl fmt::Debug for Credential {
@@ -59,6 +78,7 @@ impl fmt::Debug for Credential {
         match self {
             Self::AccessKey { id, .. } => f.debug_struct("AccessKey").field("id", id).finish_non_exhaustive(),
             Self::Ticket(_) => f.write_str("Ticket"),
+            Self::TicketAndKey { id, .. } => f.debug_struct("TicketAndKey").field("id", id).finish_non_exhaustive(),
             Self::Certificate => f.write_str("Certificate"),
         }
     }
@@ -71,8 +91,33 @@ pub enum Claim {
     AccessKey(String),
     /// The peer shows this ticket; whether the ticket is valid is for the [`Service`](crate::service::Service) to say.
     Ticket(Bytes),
+    /// The peer shows this ticket, and knows the secret of this access key.
+    TicketAndKey {
+        /// The ticket.
+        ticket: Bytes,
+        /// The id of the access key.
+        access_key: String,
+    },
     /// The peer has the private key of this certificate (DER), which the authority for nodes signed.
     Certificate(Bytes),
+}
+
+impl Claim {
+    /// The ticket, if the peer shows one.
+    pub fn ticket(&self) -> Option<&Bytes> {
+        match self {
+            Self::Ticket(ticket) | Self::TicketAndKey { ticket, .. } => Some(ticket),
+            Self::AccessKey(_) | Self::Certificate(_) => None,
+        }
+    }
+
+    /// The id of the access key whose secret the peer has proved, if it did.
+    pub fn access_key(&self) -> Option<&str> {
+        match self {
+            Self::AccessKey(id) | Self::TicketAndKey { access_key: id, .. } => Some(id),
+            Self::Ticket(_) | Self::Certificate(_) => None,
+        }
+    }
 }
 
 impl fmt::Debug for Claim {
@@ -80,6 +125,7 @@ impl fmt::Debug for Claim {
         match self {
             Self::AccessKey(id) => f.debug_tuple("AccessKey").field(id).finish(),
             Self::Ticket(_) => f.write_str("Ticket"),
+            Self::TicketAndKey { access_key, .. } => f.debug_tuple("TicketAndKey").field(access_key).finish(),
             Self::Certificate(_) => f.write_str("Certificate"),
         }
     }
@@ -159,8 +205,13 @@ mod tests {
     #[test]
     fn credentials_print_no_secret() {
         let secret = Secret::new("hunter2");
-        let key = Credential::AccessKey { id: "AKID".to_owned(), secret };
-        let shown = format!("{key:?} {:?} {:?}", Credential::Ticket("hunter2".into()), Claim::Ticket("hunter2".into()));
-        assert!(!shown.contains("hunter2") && shown.contains("AKID"), "{shown}");
+        let key = Credential::AccessKey { id: "AKID".to_owned(), secret: secret.clone() };
+        let both = Credential::TicketAndKey { ticket: "hunter2".into(), id: "AKID".to_owned(), secret };
+        let claim = Claim::TicketAndKey { ticket: "hunter2".into(), access_key: "AKID".to_owned() };
+        for shown in [format!("{key:?}"), format!("{both:?}"), format!("{claim:?}")] {
+            assert!(!shown.contains("hunter2") && shown.contains("AKID"), "{shown}");
+        }
+        let shown = format!("{:?} {:?}", Credential::Ticket("hunter2".into()), Claim::Ticket("hunter2".into()));
+        assert!(!shown.contains("hunter2"), "{shown}");
     }
 }

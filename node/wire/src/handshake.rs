@@ -80,10 +80,7 @@ where
         let answer = expect(stream, role, Kind::Challenge, limit).await?;
         let challenge = hello::challenge(&answer)?;
         let transcript = Transcript { binding, hello: &greeting, challenge: &answer };
-        let secret = match credential {
-            Credential::AccessKey { secret, .. } => Some(secret),
-            Credential::Ticket(_) | Credential::Certificate => None,
-        };
+        let secret = credential.secret();
         let mac = secret.map_or_else(Vec::new, |secret| transcript.proof(Prover::Node, secret).to_vec());
         let proof = Proof { mac: mac.into() }.encode_to_vec();
         write_frame(stream, &Frame::new(Kind::Proof, role, proof), limit).await?;
@@ -188,16 +185,15 @@ async fn claim<V: Service>(
 ) -> Result<(Claim, Option<Secret>), Refusal> {
     match shown {
         Shown::AccessKey(id) => {
-            let known = service.secret(id).await;
-            let compared = known.clone().unwrap_or_else(|| Secret::new(""));
-            let is_proof = transcript.is_proof(Prover::Node, &compared, &proof.mac);
-            if is_proof && known.is_some() {
-                return Ok((Claim::AccessKey(id.clone()), known));
-            }
-            let advice = "the access key is unknown or revoked, or its secret is wrong: check the credentials";
-            Err(Refusal::new(Reason::Credential, advice))
+            let secret = proved(service, id, (transcript, proof)).await?;
+            Ok((Claim::AccessKey(id.clone()), Some(secret)))
         }
         Shown::Ticket(ticket) => Ok((Claim::Ticket(ticket.clone()), None)),
+        Shown::TicketAndKey { ticket, access_key } => {
+            let secret = proved(service, access_key, (transcript, proof)).await?;
+            let (ticket, access_key) = (ticket.clone(), access_key.clone());
+            Ok((Claim::TicketAndKey { ticket, access_key }, Some(secret)))
+        }
         Shown::Certificate => match certificate {
             Some(certificate) => Ok((Claim::Certificate(certificate), None)),
             None => {
@@ -206,4 +202,19 @@ async fn claim<V: Service>(
             }
         },
     }
+}
+
+/// The secret of an access key, if the node has proved that it knows it.
+async fn proved<V: Service>(
+    service: &V,
+    access_key: &str,
+    (transcript, proof): (&Transcript<'_>, &Proof),
+) -> Result<Secret, Refusal> {
+    let known = service.secret(access_key).await;
+    let compared = known.clone().unwrap_or_else(|| Secret::new(""));
+    let is_proof = transcript.is_proof(Prover::Node, &compared, &proof.mac);
+    known.filter(|_| is_proof).ok_or_else(|| {
+        let advice = "the access key is unknown or revoked, or its secret is wrong: check the credentials";
+        Refusal::new(Reason::Credential, advice)
+    })
 }

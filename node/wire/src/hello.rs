@@ -43,6 +43,13 @@ pub enum Shown {
     AccessKey(String),
     /// A ticket.
     Ticket(Bytes),
+    /// A ticket, and the id of an access key that narrows it; the proof follows.
+    TicketAndKey {
+        /// The ticket.
+        ticket: Bytes,
+        /// The id of the access key.
+        access_key: String,
+    },
     /// The certificate of the TLS handshake.
     Certificate,
 }
@@ -118,6 +125,7 @@ impl Hello {
         let (access_key, ticket) = match &self.shown {
             Shown::AccessKey(id) => (Some(id.clone()), None),
             Shown::Ticket(ticket) => (None, Some(ticket.clone())),
+            Shown::TicketAndKey { ticket, access_key } => (Some(access_key.clone()), Some(ticket.clone())),
             Shown::Certificate => (None, None),
         };
         let (node, session, nonce) = (self.node.clone(), self.session.clone(), self.nonce.clone());
@@ -135,18 +143,18 @@ impl Hello {
         check(is_name, "the name of a node has 1 to 253 bytes and no control characters")?;
         check(sent.session.len() <= SESSION_BYTES, "the id of a session has at most 64 bytes")?;
         check(sent.nonce.len() == NONCE_BYTES, "the nonce of a hello has 32 bytes")?;
+        if let Some(id) = &sent.access_key {
+            let is_id = (1..=ACCESS_KEY_BYTES).contains(&id.len()) && !id.chars().any(char::is_control);
+            check(is_id, "the id of an access key has 1 to 128 bytes and no control characters")?;
+        }
+        if let Some(ticket) = &sent.ticket {
+            check((1..=TICKET_BYTES).contains(&ticket.len()), "a ticket has 1 to 8,192 bytes")?;
+        }
         let shown = match (sent.access_key, sent.ticket) {
-            (Some(id), None) => {
-                let is_id = (1..=ACCESS_KEY_BYTES).contains(&id.len()) && !id.chars().any(char::is_control);
-                check(is_id, "the id of an access key has 1 to 128 bytes and no control characters")?;
-                Shown::AccessKey(id)
-            }
-            (None, Some(ticket)) => {
-                check((1..=TICKET_BYTES).contains(&ticket.len()), "a ticket has 1 to 8,192 bytes")?;
-                Shown::Ticket(ticket)
-            }
+            (Some(id), None) => Shown::AccessKey(id),
+            (None, Some(ticket)) => Shown::Ticket(ticket),
+            (Some(access_key), Some(ticket)) => Shown::TicketAndKey { ticket, access_key },
             (None, None) => Shown::Certificate,
-            (Some(_), Some(_)) => return Err(Unreadable("a hello shows an access key or a ticket, not both")),
         };
         let versions = Versions { min: sent.min, max: sent.max };
         Ok(Self { versions, features: sent.features, node: sent.node, session: sent.session, nonce: sent.nonce, shown })
@@ -205,7 +213,8 @@ mod tests {
 
     #[test]
     fn a_hello_reads_as_it_was_written() {
-        for shown in [Shown::AccessKey("AKID".to_owned()), Shown::Ticket("ticket".into()), Shown::Certificate] {
+        let both = Shown::TicketAndKey { ticket: "ticket".into(), access_key: "AKID".to_owned() };
+        for shown in [Shown::AccessKey("AKID".to_owned()), Shown::Ticket("ticket".into()), both, Shown::Certificate] {
             let hello = hello(shown);
             assert_eq!(Hello::decode(hello.encode()), Ok(hello));
         }
@@ -215,6 +224,7 @@ mod tests {
     fn a_field_beyond_its_bound_is_refused() {
         let valid = hello(Shown::Certificate);
         let long = |bytes: usize| "a".repeat(bytes);
+        let both = |ticket: String, access_key| Shown::TicketAndKey { ticket: ticket.into(), access_key };
         for invalid in [
             Hello { node: String::new(), ..valid.clone() },
             Hello { node: long(NODE_BYTES + 1), ..valid.clone() },
@@ -223,6 +233,8 @@ mod tests {
             Hello { nonce: long(NONCE_BYTES - 1).into(), ..valid.clone() },
             Hello { shown: Shown::AccessKey(String::new()), ..valid.clone() },
             Hello { shown: Shown::Ticket(long(TICKET_BYTES + 1).into()), ..valid.clone() },
+            Hello { shown: both("ticket".into(), long(ACCESS_KEY_BYTES + 1)), ..valid.clone() },
+            Hello { shown: both(long(TICKET_BYTES + 1), "AKID".into()), ..valid.clone() },
         ] {
             assert!(Hello::decode(invalid.encode()).is_err(), "{invalid:?}");
         }

@@ -80,4 +80,7 @@ pub struct Publication {
     /// The SHA-256 of each ticket that opens a session of the node, the newest last.
     #[prost(bytes = "vec", repeated, tag = "4")]
     pub tickets: Vec<Vec<u8>>,
+    /// Whether a ticket opens the volume by itself; otherwise it opens the volume together with an access key alone.
+    #[prost(bool, tag = "5")]
+    pub ticket_suffices: bool,
 }

@@ -33,21 +33,25 @@ pub(super) fn delete_of_bucket(txn: &mut dyn Txn, bucket: u64) -> Result<()> {
 
 impl Store {
     /// Records that a volume is attached to a node. An identical publication is found; a different one for the node is
-    /// refused.
+    /// refused. Whether a ticket suffices is as the last call says.
     pub async fn publish(&self, publication: Publication) -> Result<Outcome> {
         let node = name::plain("node id", &publication.node)?;
         self.change(move |txn, core| {
-            let Publication { bucket, read_only, capability, .. } = publication;
+            let Publication { bucket, read_only, capability, ticket_suffices, .. } = publication;
             let record = core.bucket_record(&*txn, &bucket)?;
             let record = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?;
             let key = key::publication(record.id, &node);
             let Some(value) = txn.get(&key)? else {
                 let epoch = super::header::next_id(txn)?;
-                txn.put(key, Record { read_only, capability, epoch, tickets: Vec::new() }.encode_to_vec());
+                let tickets = Vec::new();
+                txn.put(key, Record { read_only, capability, epoch, tickets, ticket_suffices }.encode_to_vec());
                 return Ok(Outcome::Made);
             };
             let there: Record = decode("a publication", &value)?;
-            if (there.read_only, there.capability) == (read_only, capability) {
+            if (there.read_only, &there.capability) == (read_only, &capability) {
+                if there.ticket_suffices != ticket_suffices {
+                    txn.put(key, Record { ticket_suffices, ..there }.encode_to_vec());
+                }
                 return Ok(Outcome::Found);
             }
             let why = format!("volume \"{bucket}\" is attached to it in another way: detach it first");
@@ -92,7 +96,8 @@ impl Store {
             let Some(bucket) = crate::buckets::name_of(&*snapshot, id)? else { continue };
             let record: Record = decode("a publication", &pair.value)?;
             let node = node_of(&pair.key);
-            publications.push(Publication { bucket, node, read_only: record.read_only, capability: record.capability });
+            let Record { read_only, capability, ticket_suffices, .. } = record;
+            publications.push(Publication { bucket, node, read_only, capability, ticket_suffices });
         }
         Ok(publications)
     }

@@ -5,6 +5,7 @@
 //! - Its secret is derived from the master key, so that a repeated request returns the same ticket, and the store keeps
 //!   no secret. After a rotation of the master key earlier tickets stay valid by their hashes.
 //! - It opens nothing but sessions of mounts: no S3 request, no other volume.
+//! - A publication may ask for an access key beside the ticket. The store checks that, since a node is not trusted to.
 
 use prost::Message;
 use sha2::{Digest as _, Sha256};
@@ -38,6 +39,8 @@ pub(crate) struct Published {
     pub read_only: bool,
     /// The epoch of the publication.
     pub epoch: u64,
+    /// Whether the ticket suffices without an access key.
+    pub ticket_suffices: bool,
 }
 
 /// A ticket as shown.
@@ -93,7 +96,8 @@ pub(crate) fn published(read: &dyn Read, node: &str, ticket: &str) -> Result<Pub
         return Err(denied());
     }
     let bucket = crate::buckets::name_of(read, shown.bucket)?.ok_or_else(denied)?;
-    Ok(Published { bucket, read_only: record.read_only, epoch: record.epoch })
+    let Record { read_only, epoch, ticket_suffices, .. } = record;
+    Ok(Published { bucket, read_only, epoch, ticket_suffices })
 }
 
 impl Store {

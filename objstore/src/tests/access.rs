@@ -112,6 +112,7 @@ fn a_volume_is_published_to_a_node_in_one_way() {
         node: node.into(),
         read_only,
         capability: "mount rw".into(),
+        ticket_suffices: true,
     };
     let publish = |publication| test.run(test.store.publish(publication));
     assert_eq!(publish(publication("n1", false)).unwrap(), Outcome::Made);

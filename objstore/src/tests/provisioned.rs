@@ -61,8 +61,13 @@ fn a_bucket_goes_with_its_accounts_or_neither_goes() {
     drop(persistent);
     assert!(matches!(delete(id), Err(Error::InUse { .. })), "a mount that waits for the next server is one");
     test.store.end_session(session).unwrap();
-    let attached =
-        Publication { bucket: bucket.clone(), node: "n1".into(), read_only: false, capability: "mount".into() };
+    let attached = Publication {
+        bucket: bucket.clone(),
+        node: "n1".into(),
+        read_only: false,
+        capability: "mount".into(),
+        ticket_suffices: true,
+    };
     test.run(test.store.publish(attached)).unwrap();
     let refused = delete(id).unwrap_err().to_string();
     assert!(refused.contains("claimed") && refused.contains("n1"), "{refused}");

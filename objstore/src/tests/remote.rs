@@ -29,10 +29,15 @@ const ID: SessionId = SessionId(7 << 100);
 
 impl TestStore {
     fn publish(&self, bucket: &BucketName, node: &str, read_only: bool) -> String {
+        self.publish_needing(bucket, (node, read_only), true)
+    }
+
+    fn publish_needing(&self, bucket: &BucketName, (node, read_only): (&str, bool), ticket_suffices: bool) -> String {
+        let (node, capability) = (node.to_owned(), "mount".to_owned());
         let publication =
-            Publication { bucket: bucket.clone(), node: node.into(), read_only, capability: "mount".into() };
+            Publication { bucket: bucket.clone(), node: node.clone(), read_only, capability, ticket_suffices };
         self.run(self.store.publish(publication)).unwrap();
-        self.run(self.store.ticket(bucket, node)).unwrap().reveal().to_owned()
+        self.run(self.store.ticket(bucket, &node)).unwrap().reveal().to_owned()
     }
 
     /// A session of the node `n1` on a bucket that is published to it.
@@ -231,6 +236,30 @@ fn a_ticket_opens_one_volume_for_one_node_until_it_is_unpublished() {
     let has_secret = |value: &[u8]| value.windows(secret.len()).any(|window| window == secret);
     assert!(!records.iter().any(|pair| has_secret(&pair.value)), "its hash alone is stored");
     assert!(!format!("{:?}", test.run(test.store.ticket(&bucket, "n1"))).contains(&next[5..]));
+}
+
+#[test]
+fn a_ticket_that_needs_a_key_opens_nothing_without_one() {
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("volume");
+    test.run(test.store.create_account("anna", false)).unwrap();
+    let ticket = test.publish_needing(&bucket, ("n1", false), false);
+    let alone = opening(&bucket, Some(ticket.clone()));
+    let denied = |open| matches!(test.store.open_remote(&open), Err(Error::Denied { .. }));
+    assert!(denied(alone.clone()), "the ticket alone");
+    let both = OpenRemote { account: Some("anna".into()), ..alone.clone() };
+    assert!(denied(both.clone()), "the account has no grant");
+    test.run(test.store.add_grant(&bucket, "anna", Mode::ReadWrite)).unwrap();
+    let session = test.store.open_remote(&both).unwrap();
+    assert!(session.shown().by_ticket && !session.about().read_only);
+    // The same publication, which asks for no key any more, and for one again.
+    assert_eq!(test.publish_needing(&bucket, ("n1", false), true), ticket);
+    let later = OpenRemote { id: SessionId(8), ..alone };
+    test.store.open_remote(&later).unwrap();
+    assert_eq!(test.publish_needing(&bucket, ("n1", false), false), ticket);
+    assert!(denied(later), "its node comes back");
+    test.run(test.store.unpublish(&bucket, Some("n1"))).unwrap();
+    assert!(denied(both), "the key alone goes on with no publication");
 }
 
 #[test]
@@ -490,6 +519,23 @@ fn a_peer_that_may_only_read_opens_nothing_for_writing() {
     assert!(matches!(opened, Err(Error::Posix(Posix::ReadOnly))), "{opened:?}");
     call(&session, None, OpenOp::CloseWriter { ino: file, inherited: true }, b"").unwrap();
     assert!(!test.store.core.writers.has_handles(test.store.bucket(&bucket).unwrap().id, file));
+}
+
+#[test]
+fn one_publication_takes_only_a_part_of_all_sessions() {
+    let test = TestStore::in_memory();
+    let bucket = test.bucket("volume");
+    let ticket = test.publish(&bucket, "n1", false);
+    let open = |id| OpenRemote { id: SessionId(id), ..opening(&bucket, Some(ticket.clone())) };
+    let opened = (1..).map(|id| test.store.open_remote(&open(id))).take_while(Result::is_ok).count();
+    assert_eq!(opened, 64);
+    assert!(matches!(test.store.open_remote(&open(1000)), Err(Error::TooMany { .. })));
+    test.store.open_remote(&open(7)).unwrap();
+    let other = test.publish(&bucket, "n2", false);
+    let elsewhere = OpenRemote { node: "n2".into(), ..opening(&bucket, Some(other)) };
+    test.store.open_remote(&OpenRemote { id: SessionId(2000), ..elsewhere }).unwrap();
+    test.store.end_remote(SessionId(7)).unwrap();
+    test.store.open_remote(&open(1000)).unwrap();
 }
 
 #[test]

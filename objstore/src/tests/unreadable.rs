@@ -74,7 +74,8 @@ fn with_access(test: &TestStore) {
     test.run(test.store.create_key("anna")).unwrap();
     test.run(test.store.add_grant(&name("jar"), "anna", Mode::Read)).unwrap();
     let (node, capability) = ("node-1".into(), "rw".into());
-    test.run(test.store.publish(Publication { bucket: name("jar"), node, read_only: false, capability })).unwrap();
+    let publication = Publication { bucket: name("jar"), node, read_only: false, capability, ticket_suffices: true };
+    test.run(test.store.publish(publication)).unwrap();
     let tell = |settings: &mut Settings| {
         settings.policy = Some("{}".into());
         Ok(())

@@ -12,10 +12,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use proto::cosi::v1alpha1::provisioner_client::ProvisionerClient;
 use proto::cosi::v1alpha1::{AuthenticationType, DriverCreateBucketRequest, DriverGrantBucketAccessRequest};
+use proto::csi::v1::controller_client::ControllerClient;
 use proto::csi::v1::node_client::NodeClient;
 use proto::csi::v1::volume_capability::access_mode::Mode;
 use proto::csi::v1::volume_capability::{AccessMode, AccessType, MountVolume};
-use proto::csi::v1::{NodeStageVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability};
+use proto::csi::v1::{
+    ControllerPublishVolumeRequest, NodeStageVolumeRequest, NodeUnstageVolumeRequest, VolumeCapability,
+};
 
 use crate::signatures::{Request, Signer, encode};
 use crate::support::*;
@@ -94,7 +97,7 @@ struct SecretsTest {
 
 impl SecretsTest {
     fn start() -> Self {
-        let options = Options::default().args(["--log-level", "trace"]);
+        let options = Options::default().args(["--log-level", "trace", "--volume-listen", "127.0.0.1:0"]);
         let options =
             options.env("AMPHORA_ROOT_ACCESS_KEY_ID", "ROOTKEYID").env("AMPHORA_ROOT_SECRET_ACCESS_KEY", ROOT_SECRET);
         let mut test = Self { server: options.start(), secrets: Secrets::default(), said: Vec::new() };
@@ -177,6 +180,7 @@ async fn kubernetes(test: &mut SecretsTest, alice: &Credentials) {
         cosi.driver_grant_bucket_access(DriverGrantBucketAccessRequest { bucket_id: "none".into(), ..grant }).await;
     test.said.push(("COSI".into(), format!("{:?}", refused.expect_err("no such bucket"))));
 
+    let publish_context = ticket(test).await;
     let pair = |id: &str, secret: &str| {
         HashMap::from([("accessKeyId".to_owned(), id.to_owned()), ("secretAccessKey".to_owned(), secret.to_owned())])
     };
@@ -204,6 +208,7 @@ async fn kubernetes(test: &mut SecretsTest, alice: &Credentials) {
                 access_type: Some(AccessType::Mount(mount)),
             }),
             secrets,
+            publish_context: publish_context.clone(),
             ..Default::default()
         };
         let staged = node.node_stage_volume(request).await;
@@ -212,6 +217,27 @@ async fn kubernetes(test: &mut SecretsTest, alice: &Credentials) {
         let unstage = NodeUnstageVolumeRequest { volume_id: "claimed".into(), staging_target_path: staging.clone() };
         drop(node.node_unstage_volume(unstage).await);
     }
+}
+
+/// Publishes a volume to a node on another machine; the publish context, whose ticket is a secret.
+async fn ticket(test: &mut SecretsTest) -> HashMap<String, String> {
+    let mut controller = ControllerClient::new(grpc::channel(&test.server.ready().socket("csi")).await);
+    let capability = VolumeCapability {
+        access_mode: Some(AccessMode { mode: Mode::MultiNodeMultiWriter.into() }),
+        access_type: Some(AccessType::Mount(MountVolume::default())),
+    };
+    let publish = ControllerPublishVolumeRequest {
+        volume_id: "claimed".into(),
+        node_id: "another-machine".into(),
+        volume_capability: Some(capability),
+        ..Default::default()
+    };
+    let published = controller.controller_publish_volume(publish.clone()).await.expect("published").into_inner();
+    test.secrets.add("a ticket", &published.publish_context["amphora/ticket"]);
+    let refused =
+        controller.controller_publish_volume(ControllerPublishVolumeRequest { readonly: true, ..publish }).await;
+    test.said.push(("CSI".into(), format!("{:?}", refused.expect_err("published in another way"))));
+    published.publish_context
 }
 
 fn commands(test: &mut SecretsTest, alice: &Credentials) {

@@ -4,6 +4,7 @@ mod damaged;
 mod lost;
 mod mounts;
 mod recovery;
+mod remote;
 mod sanity;
 mod secrets;
 mod unrecorded;

@@ -123,12 +123,12 @@ fn values_of(lab: &Lab) -> serde_json::Value {
         },
         "service": {"clusterIP": ADDRESS},
         "holder": {"hostPath": path("amphora")},
-        "node": {"registrar": image("registrar")},
+        "node": {"placement": "store", "registrar": image("registrar")},
         "csi": {
             "provisioner": image("csi-provisioner"), "attacher": image("csi-attacher"),
             "resizer": image("csi-resizer"), "snapshotter": image("csi-snapshotter"),
         },
-        "cosi": {"sidecar": image("cosi")},
+        "cosi": {"enabled": true, "secretNamespaces": ["*"], "sidecar": image("cosi")},
     })
 }
 

@@ -42,7 +42,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("s3", &["s3-policy", "objstore", "corpora"]),
     ("rpc", &["objstore"]),
     ("cosi", &["proto", "rpc", "objstore"]),
-    ("csi", &["proto", "rpc", "objstore", "corpora"]),
+    ("csi", &["proto", "rpc", "objstore", "node-session", "corpora"]),
     ("fuse-wire", &["corpora"]),
     ("fuse-holder", &["corpora"]),
     (

@@ -32,9 +32,37 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- default (include "amphora.fullname" .) .Values.serviceAccount.name -}}
 {{- end -}}
 
+{{/* Not empty if the server's pod mounts volumes itself. */}}
+{{- define "amphora.mountsHere" -}}
+{{- if and .Values.csi.enabled (eq .Values.node.placement "store") }}true{{ end -}}
+{{- end -}}
+
+{{/* Not empty if the driver's node service runs in a DaemonSet. */}}
+{{- define "amphora.hasNodes" -}}
+{{- if and .Values.csi.enabled (eq .Values.node.placement "nodes") }}true{{ end -}}
+{{- end -}}
+
+{{/* Not empty if the server listens for mounts on other machines. */}}
+{{- define "amphora.listens" -}}
+{{- if or .Values.volumes.enabled (include "amphora.hasNodes" .) }}true{{ end -}}
+{{- end -}}
+
 {{/* The user of the server and its sidecars. Mounting needs root; a socket accepts root and the server's own user. */}}
 {{- define "amphora.user" -}}
-{{- ternary 0 65532 .Values.csi.enabled -}}
+{{- if include "amphora.mountsHere" . }}0{{ else }}{{ .Values.store.user }}{{ end -}}
+{{- end -}}
+
+{{- define "amphora.volumeTlsSecret" -}}
+{{- if .Values.volumes.tls.certManager.enabled -}}
+{{- printf "%s-volumes-tls" (include "amphora.fullname" .) -}}
+{{- else -}}
+{{- .Values.volumes.tls.existingSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The address at which nodes reach the server. */}}
+{{- define "amphora.volumeServer" -}}
+{{- default (printf "%s-volumes.%s.svc:%v" (include "amphora.fullname" .) .Release.Namespace .Values.volumes.service.port) .Values.node.server -}}
 {{- end -}}
 
 {{- define "amphora.tlsSecret" -}}
@@ -62,6 +90,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{/* The folder on the node for the holder's socket: one for each release. */}}
 {{- define "amphora.holderFolder" -}}
 {{- printf "%s/%s-%s" .Values.holder.hostPath .Release.Namespace (include "amphora.fullname" .) -}}
+{{- end -}}
+
+{{/* The folder on the node for the records of its mounts, which hold tickets. It lies in memory, as what it names ends with the boot. */}}
+{{- define "amphora.nodeFolder" -}}
+{{- printf "%s/%s-%s-node" .Values.holder.hostPath .Release.Namespace (include "amphora.fullname" .) -}}
 {{- end -}}
 
 {{- define "amphora.bare" -}}
@@ -106,4 +139,24 @@ seccompProfile: {type: RuntimeDefault}
   volumeMounts:
     - {name: node-socket, mountPath: {{ include "amphora.pluginFolder" . }}}
     - {name: registration, mountPath: /registration}
+{{- end -}}
+
+{{/* The sidecar that asks the node service's Probe for kubelet. */}}
+{{- define "amphora.livenessProbe" -}}
+{{- $socket := printf "%s/csi.sock" (include "amphora.pluginFolder" .) -}}
+- name: liveness-probe
+  image: "{{ .Values.node.livenessProbe.image.repository }}:{{ .Values.node.livenessProbe.image.tag }}"
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args:
+    - --csi-address={{ $socket }}
+    - --health-port=9808
+    {{- with .Values.node.livenessProbe.extraArgs }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  securityContext:
+    {{- include "amphora.bare" . | nindent 4 }}
+  resources:
+    {{- toYaml .Values.node.livenessProbe.resources | nindent 4 }}
+  volumeMounts:
+    - {name: node-socket, mountPath: {{ include "amphora.pluginFolder" . }}}
 {{- end -}}

@@ -64,6 +64,9 @@ pub(super) async fn open<T: Transport>(
     let shown = match &config.credential {
         Credential::AccessKey { id, .. } => Shown::AccessKey(id.clone()),
         Credential::Ticket(ticket) => Shown::Ticket(ticket.clone()),
+        Credential::TicketAndKey { ticket, id, .. } => {
+            Shown::TicketAndKey { ticket: ticket.clone(), access_key: id.clone() }
+        }
         Credential::Certificate => Shown::Certificate,
     };
     let hello = Hello {

@@ -17,6 +17,10 @@ use crate::server::Limits;
 use crate::tls::{Acceptor, Connector, Trust};
 use crate::version::Versions;
 
+fn ticket_and_key(ticket: &'static [u8], secret: &str) -> Credential {
+    Credential::TicketAndKey { ticket: ticket.into(), id: KEY.0.to_owned(), secret: Secret::new(secret) }
+}
+
 async fn answered(node: &Client) -> Result<(), CallError> {
     node.call("a".into(), Bytes::new(), 0).await.map(drop)
 }
@@ -30,6 +34,7 @@ async fn a_node_is_admitted_by_its_key_its_ticket_or_its_certificate() {
         (authority, None, access_key()),
         (Trust::AccessKey, None, access_key()),
         (authority, None, ticket),
+        (authority, None, ticket_and_key(TICKET, KEY.1)),
         (authority, Some(running.authority.node_pair()), Credential::Certificate),
     ] {
         let (node, _events) = start(running.transport(trust, own), config(credential));
@@ -37,6 +42,8 @@ async fn a_node_is_admitted_by_its_key_its_ticket_or_its_certificate() {
     }
     let claims = running.service().claims.lock();
     assert!(claims.iter().all(|(_, node)| node == "node-a"));
+    let both = Claim::TicketAndKey { ticket: TICKET.into(), access_key: KEY.0.to_owned() };
+    assert!(claims.iter().any(|(claim, _)| *claim == both));
     assert!(claims.iter().any(|(claim, _)| matches!(claim, Claim::Certificate(der) if der.len() > 100)));
 }
 
@@ -62,6 +69,17 @@ async fn a_wrong_secret_and_an_unknown_key_are_refused_in_the_same_words() {
 }
 
 #[tokio::test]
+async fn a_ticket_and_a_key_have_to_be_valid_both() {
+    let running = Running::start().await;
+    for (ticket, secret) in [(TICKET, "wrong"), (TICKET, ""), (b"another", KEY.1)] {
+        let (node, mut events) = start(running.trusted(), config(ticket_and_key(ticket, secret)));
+        assert_eq!(refusal(&mut events).await.reason, Reason::Credential);
+        assert!(answered(&node).await.is_err());
+    }
+    assert!(running.service().claims.lock().is_empty());
+}
+
+#[tokio::test]
 async fn a_server_of_another_authority_is_not_spoken_to() {
     let running = Running::start().await;
     let other = Authority::new();
@@ -76,9 +94,11 @@ async fn a_server_of_another_authority_is_not_spoken_to() {
 async fn a_ticket_is_never_shown_to_a_server_that_no_authority_vouches_for() {
     let running = Running::start().await;
     let (events, _received) = tokio::sync::mpsc::channel(1);
-    let transport = running.transport(Trust::AccessKey, None);
-    let made = Client::start(transport, config(Credential::Ticket(TICKET.into())), &events, &random(1));
-    assert_eq!(made.err(), Some(Unproven));
+    for credential in [Credential::Ticket(TICKET.into()), ticket_and_key(TICKET, KEY.1)] {
+        let transport = running.transport(Trust::AccessKey, None);
+        let made = Client::start(transport, config(credential), &events, &random(1));
+        assert_eq!(made.err(), Some(Unproven));
+    }
 }
 
 /// A man in the middle with a certificate of his own, who passes on what both sides say.

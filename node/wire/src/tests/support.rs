@@ -55,7 +55,7 @@ impl Service for Echo {
     }
 
     async fn admit(&self, claim: Claim, hello: &Hello, _role: Role) -> Result<(), Refusal> {
-        if matches!(&claim, Claim::Ticket(ticket) if ticket != TICKET) {
+        if claim.ticket().is_some_and(|ticket| ticket != TICKET) {
             return Err(Refusal::new(Reason::Credential, "the ticket is not valid: publish the volume again"));
         }
         self.claims.lock().push((claim, hello.node.clone()));

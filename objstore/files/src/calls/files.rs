@@ -9,7 +9,7 @@ use objstore_base::error::{Error, Result};
 
 use super::op::Op;
 use super::reply::{Answer, Reply};
-use super::service::{About, FileService};
+use super::service::{About, FileService, SessionStanding};
 use crate::changes::Changes;
 use crate::context::{Caller, Context, RequestId};
 use crate::local::LocalFiles;
@@ -35,6 +35,11 @@ impl FileSession {
     /// The number of this process among those that served the session: see [`FileService::process`].
     pub fn process(&self) -> u32 {
         self.service.process()
+    }
+
+    /// How the session stands: see [`FileService::standing`].
+    pub fn standing(&self) -> SessionStanding {
+        self.service.standing()
     }
 
     /// The files for one request of the kernel.

@@ -29,6 +29,17 @@ pub struct About {
     pub read_only: bool,
 }
 
+/// How a session stands, as this machine knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SessionStanding {
+    /// Calls are answered.
+    Served,
+    /// The store is not reached: calls wait for it.
+    Unreached,
+    /// The session ended: every call fails.
+    Lost,
+}
+
 /// The files of a bucket or snapshot, as one session of a mount uses them. Each implementation has its own way to open
 /// a session.
 ///
@@ -69,6 +80,11 @@ pub trait FileService: Send + Sync {
     /// earlier one numbered.
     fn process(&self) -> u32 {
         self.about().life
+    }
+
+    /// How the session stands. Nothing is asked for this.
+    fn standing(&self) -> SessionStanding {
+        SessionStanding::Served
     }
 
     /// The files as this machine has them; `None` if they lie elsewhere.

@@ -124,4 +124,7 @@ pub struct Publication {
     pub read_only: bool,
     /// The requested access mode and capability, compared on a repeated request.
     pub capability: String,
+    /// Whether the node's ticket opens the volume by itself. Otherwise the node has to prove an access key as well, whose
+    /// account has a grant.
+    pub ticket_suffices: bool,
 }

@@ -26,6 +26,9 @@ const SESSIONS_MAX: usize = 4096;
 /// The most of these that were opened by one account without a ticket: nobody takes all places of others.
 const ACCOUNT_SESSIONS_MAX: usize = 256;
 
+/// The most of these that were opened by one publication: a node needs one, and one more for each Secret it checks.
+const PUBLICATION_SESSIONS_MAX: usize = 64;
+
 /// How a node opens a session, or resumes it.
 #[derive(Clone, Debug)]
 pub struct OpenRemote {
@@ -73,11 +76,18 @@ impl Store {
                 let why = "a mount on another machine needs a ticket of its publication, or an access key".into();
                 return Err(Error::Denied { why });
             }
-            return Ok(Published { bucket: open.bucket.clone(), read_only: false, epoch: 0 });
+            return Ok(Published { bucket: open.bucket.clone(), read_only: false, epoch: 0, ticket_suffices: false });
         };
         let authority = published(&*self.core.meta.snapshot(), &open.node, ticket)?;
         if authority.bucket != open.bucket {
             let why = format!("the ticket of node \"{}\" is not of bucket \"{}\"", open.node, open.bucket);
+            return Err(Error::Denied { why });
+        }
+        if !authority.ticket_suffices && open.account.is_none() {
+            let bucket = &open.bucket;
+            let why = format!(
+                "bucket \"{bucket}\" was not made as a volume: a mount needs an access key of the bucket as well"
+            );
             return Err(Error::Denied { why });
         }
         Ok(authority)
@@ -87,13 +97,7 @@ impl Store {
         if self.remote.len() >= SESSIONS_MAX {
             return Err(Error::TooMany { what: "sessions of other machines", limit: SESSIONS_MAX as u64 });
         }
-        if authority.epoch == 0 {
-            let mine = |session: &RemoteAbout| !session.by_ticket && session.account == open.account;
-            if self.remote_sessions().iter().filter(|session| mine(session)).count() >= ACCOUNT_SESSIONS_MAX {
-                let (what, limit) = ("sessions of other machines for one account", ACCOUNT_SESSIONS_MAX as u64);
-                return Err(Error::TooMany { what, limit });
-            }
-        }
+        self.check_share(open, authority)?;
         let core = &self.core;
         let place = place(core, &*core.meta.snapshot(), &open.bucket, &open.prefix)?;
         let read_only = open.read_only || authority.read_only;
@@ -122,6 +126,21 @@ impl Store {
         let incarnation = open.incarnation;
         let (node, account) = (open.node.clone(), open.account.clone());
         Ok(self.serve_remote((open.id, incarnation), (node, authority.epoch, account), self.enter(session)))
+    }
+
+    /// Refuses a session beyond the share of one account, or of one publication.
+    fn check_share(&self, open: &OpenRemote, authority: &Published) -> Result<()> {
+        let (what, limit) = match authority.epoch {
+            0 => ("sessions of other machines for one account", ACCOUNT_SESSIONS_MAX),
+            _ => ("sessions of one publication", PUBLICATION_SESSIONS_MAX),
+        };
+        let mine = |session: &RemoteAbout| {
+            session.epoch == authority.epoch && (session.by_ticket || session.account == open.account)
+        };
+        match self.remote_sessions().iter().filter(|session| mine(session)).count() < limit {
+            true => Ok(()),
+            false => Err(Error::TooMany { what, limit: limit as u64 }),
+        }
     }
 
     /// Records a session, unless its publication or its id has ended meanwhile.

@@ -52,6 +52,8 @@ pub struct RemoteAbout {
     pub account: Option<String>,
     /// Whether it was opened by the ticket of a publication.
     pub by_ticket: bool,
+    /// The epoch of that publication; zero without a ticket.
+    pub epoch: u64,
     /// What calls need to know.
     pub about: About,
 }
@@ -78,7 +80,15 @@ impl RemoteSession {
         let Remote { id, node, epoch, account, incarnation, volume, .. } = &*self.0;
         let incarnation = *incarnation.lock();
         let (node, account) = (node.clone(), account.clone());
-        RemoteAbout { id: *id, node, incarnation, account, by_ticket: *epoch != 0, about: volume.about() }
+        RemoteAbout {
+            id: *id,
+            node,
+            incarnation,
+            account,
+            by_ticket: *epoch != 0,
+            epoch: *epoch,
+            about: volume.about(),
+        }
     }
 
     /// Executes an operation. A call of class [`Class::Once`] is named by a slot: its outcome is recorded with the

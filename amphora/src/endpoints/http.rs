@@ -30,15 +30,16 @@ const ANSWERS_MAX: usize = 8;
 
 /// The sources of the responses.
 #[derive(Clone)]
-pub(super) struct Source {
-    store: Store,
+pub(crate) struct Source {
+    /// `None`: a node, which is ready while it serves.
+    store: Option<Store>,
     registry: Arc<Registry>,
     stopping: watch::Receiver<bool>,
     answers: Arc<Semaphore>,
 }
 
 /// Serves the endpoint until `stopped` completes and its requests are answered.
-pub(super) async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     source: Source,
     stopped: impl Future<Output = ()> + Send + 'static,
@@ -71,9 +72,9 @@ impl axum::serve::Listener for Listener {
 }
 
 impl Source {
-    pub(super) fn new(store: &Store, registry: Registry, stopping: watch::Receiver<bool>) -> Self {
+    pub(crate) fn new(store: Option<&Store>, registry: Registry, stopping: watch::Receiver<bool>) -> Self {
         let answers = Arc::new(Semaphore::new(ANSWERS_MAX));
-        Self { store: store.clone(), registry: Arc::new(registry), stopping, answers }
+        Self { store: store.cloned(), registry: Arc::new(registry), stopping, answers }
     }
 }
 
@@ -106,7 +107,8 @@ async fn ready(State(source): State<Source>) -> Response {
     if *source.stopping.borrow() {
         return (StatusCode::SERVICE_UNAVAILABLE, "the server is stopping\n").into_response();
     }
-    let stats = tokio::task::spawn_blocking(move || source.store.stats()).await;
+    let Some(store) = source.store else { return "ready\n".into_response() };
+    let stats = tokio::task::spawn_blocking(move || store.stats()).await;
     match stats.map(|stats| (stats.poisoned, stats.disk_full)) {
         Ok((None, false)) => "ready\n".into_response(),
         // The store still reads and deletes; a restart elsewhere would not help.

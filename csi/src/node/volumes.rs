@@ -1,0 +1,94 @@
+//! What the node service asks about volumes, wherever their store is.
+//!
+//! - [`Local`](super::local::Local) asks the store in this process, [`Remote`](super::remote::Remote) the sessions with a
+//!   store on another machine.
+//! - Unmounting asks nothing.
+
+use std::collections::HashMap;
+
+use objstore::store::Account;
+use proto::csi::v1::{VolumeUsage, volume_usage::Unit};
+use tonic::Status;
+
+use super::record::Stage;
+use crate::capacity::signed;
+use crate::context::PublishContext;
+use crate::credentials::Credentials;
+
+/// Disk space of a small file. Inodes are unlimited, so as many are reported as there is space for.
+const INODE_BYTES: u64 = 1024;
+
+/// A request to stage a volume.
+pub(super) struct Request<'a> {
+    pub(super) volume: &'a str,
+    pub(super) context: &'a PublishContext,
+    pub(super) secrets: &'a HashMap<String, String>,
+}
+
+/// How a volume is opened for a stage.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Opened {
+    /// The bucket's id; zero where the ticket names it.
+    pub(super) bucket_id: u64,
+    /// Whether it may only be read.
+    pub(super) read_only: bool,
+    /// The account of the key, where this process can look it up.
+    pub(super) account: Option<Account>,
+    /// What the session is opened with, at a store on another machine.
+    pub(super) credentials: Option<Credentials>,
+}
+
+/// Usage and health of a staged volume.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Report {
+    /// The usage; empty while it is not known.
+    pub(super) usage: Vec<VolumeUsage>,
+    /// What is wrong with the store or its session, as a message for people.
+    pub(super) fault: Option<String>,
+}
+
+/// Numbers of a volume.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Figures {
+    pub(super) total_bytes: u64,
+    pub(super) used_bytes: u64,
+    pub(super) free_bytes: u64,
+    pub(super) inodes: u64,
+    /// Free bytes of the disk, which inodes are limited by.
+    pub(super) disk_free_bytes: u64,
+}
+
+/// The volumes of a node.
+pub(super) trait Volumes: Send + Sync {
+    /// How a stage opens a volume; an error if it may not, or if the volume does not exist.
+    fn open(&self, request: &Request<'_>) -> Result<Opened, Status>;
+
+    /// Whether the secrets of a publish allow reading only. Without secrets nothing is narrowed.
+    fn narrow(&self, stage: &Stage, secrets: &HashMap<String, String>) -> Result<bool, Status>;
+
+    /// Whether a stage of an earlier process may only read now. NOT_FOUND or PERMISSION_DENIED if its volume or its
+    /// grant is gone.
+    fn again(&self, stage: &Stage) -> Result<bool, Status>;
+
+    /// Usage and health of a stage. It does not wait for a mount.
+    fn report(&self, stage: &Stage) -> Result<Report, Status>;
+
+    /// The size of a volume, if it has one and it is known here.
+    fn size(&self, volume: &str) -> Result<Option<u64>, Status>;
+}
+
+impl Figures {
+    pub(super) fn usage(self) -> Vec<VolumeUsage> {
+        let inodes_left = self.disk_free_bytes / INODE_BYTES;
+        let of = |unit: Unit, total, used, available| VolumeUsage {
+            unit: unit.into(),
+            total: signed(total),
+            used: signed(used),
+            available: signed(available),
+        };
+        vec![
+            of(Unit::Bytes, self.total_bytes, self.used_bytes, self.free_bytes),
+            of(Unit::Inodes, self.inodes.saturating_add(inodes_left), self.inodes, inodes_left),
+        ]
+    }
+}
