@@ -3,11 +3,24 @@
 //! - Where mounts may be idmapped (ALLOW_IDMAP, Linux 6.12), a request carries user and group only if it creates
 //!   something; they are mapped already. Other operations read the process's ids from `/proc`: the ids in the initial
 //!   namespace and in the process's own user namespace, by which its mounts are usually mapped.
+//! - The kernel numbers processes in the PID namespace of the process that mounted. In another one, where a takeover may
+//!   happen, such a number is another process: nobody is looked up then, and each caller counts as unknown.
 //! - The kernel has checked permissions before. What remains to decide is whether setuid and setgid are cleared; an
 //!   unknown process never keeps them.
 
 /// User or group of a request that carries none (FUSE_INVALID_UIDGID).
 const UNTOLD: u32 = u32::MAX;
+
+/// The PID namespace of this process, as the kernel names it; empty if it cannot be read.
+pub(crate) fn pid_namespace() -> String {
+    let link = std::fs::read_link("/proc/self/ns/pid").ok();
+    link.and_then(|link| link.into_os_string().into_string().ok()).unwrap_or_default()
+}
+
+/// Whether a PID namespace is that of this process; one that is not known is not.
+pub(crate) fn is_own_namespace(namespace: &str) -> bool {
+    !namespace.is_empty() && pid_namespace() == namespace
+}
 
 /// The caller of a request.
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +145,12 @@ mod tests {
         assert!(me.is_user(uid) && me.keeps_privileges() == (uid == 0));
         let nobody = Caller { pid: 0, ..me };
         assert!(!nobody.is_user(uid) && !nobody.keeps_privileges() && nobody.is_outside(0));
+    }
+
+    #[test]
+    fn processes_are_looked_up_in_the_namespace_that_numbers_them() {
+        assert!(is_own_namespace(&pid_namespace()));
+        assert!(!is_own_namespace("pid:[1]") && !is_own_namespace(""), "an unknown one may be another");
     }
 
     #[test]

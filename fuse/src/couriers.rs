@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
-/// The most names that wait for directories before a batch waits for them, whatever has expired.
+/// The most names that wait for directories before a batch waits for them, also if they have expired.
 const WAITING_MAX: usize = 65_536;
 /// The most resting threads.
 const RESTING_MAX: usize = 4;
@@ -76,7 +76,7 @@ impl<D: Drops> Couriers<D> {
             }
         });
         if let Err(error) = started {
-            tracing::warn!(%error, "there is no thread for a cache invalidation: all others wait for this one");
+            tracing::warn!(%error, "there is no thread for a cache invalidation: the others wait for this one");
             carry(&self.drops, &self.shared, directory);
         }
     }

@@ -33,6 +33,8 @@ pub(crate) struct Parts {
     pub sharing: Arc<Sharing>,
     /// What the kernel may have cached.
     pub known: Arc<Known>,
+    /// Whether callers can be looked up by their process id.
+    pub sees_callers: bool,
 }
 
 impl Parts {

@@ -34,7 +34,7 @@ impl Known {
         Self(None)
     }
 
-    /// The kernel is told of a node.
+    /// The kernel gets to know a node.
     pub fn insert(&self, node: u64) {
         if let Self(Some(nodes)) = self {
             nodes.lock().insert(node);

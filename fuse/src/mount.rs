@@ -18,6 +18,7 @@ use std::time::Duration;
 use objstore_files::{FileSession, SessionId};
 
 use crate::adapter::{self, Agreement, Feature};
+use crate::caller;
 use crate::error::{Error, Result};
 use crate::fs::Parts;
 use crate::handles::OpenDirectories;
@@ -99,8 +100,13 @@ pub fn take_over(files: FileSession, held: Held, options: Options, fd_holder: Ar
     session.notices().resend().map_err(failed)?;
     let kernel_mount = KernelMount::found(held.record.path.clone(), held.record.device.clone());
     let id = held.id();
+    let sees_callers = caller::is_own_namespace(&held.record.pid_namespace);
+    if !sees_callers {
+        tracing::info!(path = %held.record.path.display(), "the callers of a mount cannot be looked up: another PID namespace numbers them");
+    }
     fd_holder.adopt(held.deposit);
-    serve(files, kernel_mount, session, shared, options, Some((fd_holder, id)))
+    let session = Taken { session, shared, sees_callers };
+    serve(files, kernel_mount, session, options, Some((fd_holder, id)))
 }
 
 /// Mounts, and ends the session if that fails.
@@ -121,7 +127,8 @@ fn begin(files: FileSession, at: &Path, options: Options, keep: Option<Keep>) ->
     let session = hello.answer().map_err(failed);
     let session = session.inspect_err(|_| withdraw(kept.as_ref()))?;
     let readahead = options.readahead_bytes.min(REQUEST_BYTES_MAX);
-    let mount = serve(files, kernel_mount, session, shared, options, kept.clone());
+    let session = Taken { session, shared, sees_callers: true };
+    let mount = serve(files, kernel_mount, session, options, kept.clone());
     let mount = mount.inspect_err(|_| withdraw(kept.as_ref()))?;
     mount.kernel_mount.set_readahead(readahead);
     Ok(mount)
@@ -140,7 +147,8 @@ fn deposit(kernel_mount: &KernelMount, hello: &adapter::Hello, shared: &SharedMe
     }
     let Agreement { init, answer } = hello.agreement();
     let (device, path_kept) = (kernel_mount.device().to_owned(), kernel_mount.path().to_owned());
-    let record = Record { init, answer, device, path: path_kept, description };
+    let pid_namespace = caller::pid_namespace();
+    let record = Record { init, answer, device, path: path_kept, description, pid_namespace };
     let kept = Held::deposit(id, &record, hello.device(), shared.memory());
     match kept.map_err(crate::holder::Error::Broken).and_then(|deposit| fd_holder.deposit(deposit)) {
         Ok(()) => {}
@@ -162,15 +170,23 @@ fn withdraw(kept: Option<&Kept>) {
     }
 }
 
+/// What this process has of a mount's kernel side.
+struct Taken {
+    session: adapter::Session,
+    shared: SharedMemory,
+    /// Whether the kernel numbers callers as `/proc` here does.
+    sees_callers: bool,
+}
+
 /// Starts the threads of a mount.
 fn serve(
     files: FileSession,
     kernel_mount: KernelMount,
-    session: adapter::Session,
-    shared: SharedMemory,
+    taken: Taken,
     options: Options,
     kept: Option<Kept>,
 ) -> Result<Mount> {
+    let Taken { session, shared, sees_callers } = taken;
     let view = View::new(files.about().root, &options);
     let stats = Arc::new(Stats::default());
     // The changes are followed before the kernel can cache anything, so that none is missed.
@@ -197,6 +213,7 @@ fn serve(
         opens,
         sharing,
         known,
+        sees_callers,
     };
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();

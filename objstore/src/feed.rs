@@ -18,10 +18,13 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use crate::shrink::Shrink;
 pub use objstore_files::Change;
+
+mod behind;
+
+pub(crate) use behind::Behind;
 
 /// How long an answer waits for a mount, which is then ended. A session of another machine that leaves a change
 /// unacknowledged for half a lease is not renewed, so its node has stopped to serve from its caches by then
@@ -31,9 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(40);
 /// How long an answer waits for a persistent session that nothing serves yet: what it misses is recorded, and it is sent
 /// that before it is served.
 const UNSERVED_PATIENCE: Duration = Duration::from_secs(2);
-
-/// How long an answer waits until the kernel has ended a mount that is lost.
-const ENDING: Duration = Duration::from_secs(10);
 
 /// The queue length at which repetitions are dropped and other mounts begin to wait.
 const CROWDED: usize = 65_536;
@@ -84,7 +84,7 @@ struct Queue {
     acknowledged: u64,
     /// A listener takes the changes.
     followed: bool,
-    /// The listener is told whether there are other mounts.
+    /// The listener wants to know whether there are other mounts.
     tells_sharing: bool,
     /// There is no listener any more.
     closed: bool,
@@ -101,34 +101,6 @@ struct Queue {
 /// Changes by others (S3, other mounts), in commit order. Take a batch, drop the caches, then acknowledge: an S3 write
 /// is answered only after that.
 pub struct Feed(Arc<FeedState>);
-
-/// How far each of several feeds has to come.
-pub(crate) struct Behind(Vec<(Arc<FeedState>, u64)>);
-
-impl Behind {
-    /// Waits until each feed has acknowledged or ended. The time is that of the most patient feed, however many do not
-    /// answer.
-    pub async fn acknowledged(self) {
-        let begun = Instant::now();
-        for (feed, target) in self.0 {
-            let until = begun + feed.patience();
-            if tokio::time::timeout_at(until, feed.acknowledged(target)).await.is_err() && feed.give_up() {
-                // What is lost is waited for no longer than its end may take.
-                let _ = tokio::time::timeout(ENDING, feed.acknowledged(target)).await;
-            }
-        }
-    }
-
-    /// As [`Behind::acknowledged`], on a thread that may wait.
-    pub fn wait(self) {
-        let begun = std::time::Instant::now();
-        for (feed, target) in self.0 {
-            if !feed.wait(target, begun + feed.patience()) && feed.give_up() {
-                feed.wait(target, std::time::Instant::now() + ENDING);
-            }
-        }
-    }
-}
 
 /// Changes that a feed has not acknowledged yet.
 pub(crate) struct Unacknowledged {
@@ -560,7 +532,7 @@ mod tests {
         feeds.remove(2);
         assert_eq!(one.gathered(), [Change::Sharing { shared: false }]);
         feeds.tell_sharing(7, 1);
-        assert_eq!(one.gathered(), [Change::Sharing { shared: false }], "a later listener is told as well");
+        assert_eq!(one.gathered(), [Change::Sharing { shared: false }], "a later listener hears it as well");
     }
 
     #[test]

@@ -82,7 +82,7 @@ fn changes(undelivered: Undelivered) -> Vec<Change> {
     undelivered.notices.into_iter().map(change).collect()
 }
 
-/// The record of a change; none for a question, which is asked again, and none for what a listener is told at its begin.
+/// The record of a change; none for a question, which is asked again, and none for what a new listener hears anyway.
 fn notice(change: &Change) -> Option<Notice> {
     let about = |ino: &u64| Notice { ino: *ino, ..Notice::default() };
     match change {

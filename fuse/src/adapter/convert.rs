@@ -11,8 +11,9 @@ use crate::wire::{self, Attributes, Context, Operation, SetAttr, Time};
 /// The unit of statfs(2), and the block size shown.
 pub(super) const BLOCK_BYTES: u32 = 4096;
 
-pub(super) fn caller(context: &Context) -> Caller {
-    Caller::new(context.uid, context.gid, context.pid)
+/// The caller of a request, whose process is known only if this process sees it under the same number.
+pub(super) fn caller(context: &Context, is_seen: bool) -> Caller {
+    Caller::new(context.uid, context.gid, if is_seen { context.pid } else { 0 })
 }
 
 /// The caller as the store gets to know it.

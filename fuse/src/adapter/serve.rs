@@ -22,7 +22,7 @@ use crate::wire::{self, CopyRange, Listing, Name, Operation, ReadDir, Request};
 
 /// Serves a request.
 pub(super) fn answer(fs: &Fs<'_>, request: &Request<'_>) -> Result<Answer> {
-    let (node, by) = (request.context.node, caller(&request.context));
+    let (node, by) = (request.context.node, caller(&request.context, fs.sees_callers));
     let asked = Asked { request: request.context.unique, resent: request.context.resent };
     match request.operation {
         Operation::Lookup(name) => fs.lookup(node, name).map(Answer::Entry),

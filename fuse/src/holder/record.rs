@@ -21,14 +21,18 @@ pub(crate) struct Record {
     pub path: PathBuf,
     /// The depositor's description of the mount.
     pub description: Vec<u8>,
+    /// The PID namespace in which the kernel numbers the mount's callers: that of the process that mounted it. Empty in a
+    /// record of an earlier version.
+    pub pid_namespace: String,
 }
 
 impl Record {
     pub fn encode(&self) -> Vec<u8> {
         let path = self.path.as_os_str().as_bytes();
         let fields = [&self.init, &self.answer, self.device.as_bytes(), path, &self.description];
+        let appended = Some(self.pid_namespace.as_bytes()).filter(|namespace| !namespace.is_empty());
         let mut bytes = vec![FORMAT];
-        for field in fields {
+        for field in fields.into_iter().chain(appended) {
             bytes.extend(u32::try_from(field.len()).unwrap_or(u32::MAX).to_le_bytes());
             bytes.extend(field);
         }
@@ -45,6 +49,10 @@ impl Record {
             device: std::str::from_utf8(fields.next()?).ok()?.to_owned(),
             path: std::ffi::OsString::from_vec(fields.next()?.to_vec()).into(),
             description: fields.next()?.to_vec(),
+            pid_namespace: match fields.0 {
+                [] => String::new(),
+                _ => std::str::from_utf8(fields.next()?).ok()?.to_owned(),
+            },
         })
     }
 }
@@ -72,6 +80,7 @@ mod tests {
             device: "0:44".into(),
             path: "/mnt/a b".into(),
             description: b"{}".to_vec(),
+            pid_namespace: "pid:[4026531836]".into(),
         }
     }
 
@@ -86,8 +95,11 @@ mod tests {
     #[test]
     fn cut_and_changed_records_are_refused_or_read_as_what_they_say() {
         let bytes = record().encode();
+        let earlier = Record { pid_namespace: String::new(), ..record() };
+        let end = earlier.encode().len();
         for len in 0..bytes.len() {
-            assert_eq!(Record::decode(&bytes[..len]), None, "{len}");
+            let expected = Some(&earlier).filter(|_| len == end);
+            assert_eq!(Record::decode(&bytes[..len]).as_ref(), expected, "{len}");
         }
         for at in 0..bytes.len() {
             for bit in 0..8 {

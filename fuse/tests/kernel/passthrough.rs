@@ -37,7 +37,7 @@ impl Mapping {
         Self::new(file, len, ProtFlags::READ, MapFlags::SHARED)
     }
 
-    pub fn writable(file: &File, len: usize) -> Self {
+    fn writable(file: &File, len: usize) -> Self {
         Self::new(file, len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
     }
 
@@ -48,7 +48,7 @@ impl Mapping {
         (offset..offset + len).map(|at| unsafe { self.at.add(at).read_volatile() }).collect()
     }
 
-    pub fn put(&self, offset: usize, data: &[u8]) {
+    fn put(&self, offset: usize, data: &[u8]) {
         assert!(offset + data.len() <= self.len);
         for (at, byte) in data.iter().enumerate() {
             // SAFETY: the range is in the mapping, which is writable.

@@ -100,7 +100,7 @@ mod tests {
     #[tokio::test]
     async fn changes_that_wait_for_others_leave_slots_to_lookups() {
         let slots = Slots::default();
-        slots.opened(8, Boot(1));
+        slots.opened((0, 8), Boot(1), 0);
         let mut changes = Vec::new();
         while let Ok(slot) = timeout(Duration::from_millis(20), slots.take(true)).await {
             changes.push(slot.unwrap());

@@ -29,7 +29,7 @@ pub enum Change {
     /// Everything may have changed: the session was cut off from its store for longer than its answers may be cached, or
     /// the store was restarted.
     All,
-    /// Whether other sessions use the bucket from now on. Until it is told, a session assumes that others do.
+    /// Whether other sessions use the bucket from now on. Without it, a session assumes that others do.
     Sharing {
         /// Whether there are others.
         shared: bool,
