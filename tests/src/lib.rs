@@ -9,6 +9,8 @@ pub mod child;
 pub mod home;
 pub mod image;
 mod launcher;
+pub mod namespace;
+pub mod place;
 mod port;
 pub mod ready;
 pub mod server;
@@ -23,9 +25,10 @@ pub mod prelude {
     pub use crate::child::{Outcome, run, wait_until};
     pub use crate::home::{Home, write_private};
     pub use crate::image::{Image, Kind, loop_devices};
+    pub use crate::namespace::Namespace;
     pub use crate::ready::Ready;
     pub use crate::server::{Credentials, Options, Server};
     pub use crate::tls::Certificate;
     pub use crate::tools::{amphora, hadoop, lake_python, node, packaged, python, repo, required, root_and_fuse, tool};
-    pub use crate::{need, skip};
+    pub use crate::{here_and_elsewhere, need, skip};
 }

@@ -19,6 +19,8 @@ use crate::child;
 use crate::home::Home;
 use crate::image::{Image, Kind};
 use crate::launcher::Launcher;
+use crate::namespace::Namespace;
+use crate::place;
 use crate::port::Port;
 use crate::ready::Ready;
 use crate::tls::Certificate;
@@ -28,6 +30,8 @@ use crate::tools;
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// The time limit of a shutdown after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+/// The port of the volume listener, at an address of its own.
+const VOLUME_PORT: u16 = 7000;
 /// How many log lines a panicking test shows.
 const LOG_TAIL_LINES: usize = 200;
 
@@ -102,10 +106,11 @@ impl Options {
         let certificate = self.tls.then(|| Certificate::new(home.path())).transpose()?;
         let make = |(kind, bytes)| Image::make(kind, bytes, &home.path().join("disk"), &home.data_dir());
         let image = self.image.map(make).transpose()?;
+        let namespace = place::is_elsewhere().then(Namespace::new).transpose()?;
         let launcher = Launcher::new()?;
         let ports = [("--s3-listen", Port::take()?), ("--http-listen", Port::take()?)];
         let mut server =
-            Server { launcher, running: None, options: self, ready: None, ports, certificate, image, home };
+            Server { launcher, running: None, options: self, ready: None, ports, certificate, image, namespace, home };
         server.launch()?;
         Ok(server)
     }
@@ -152,6 +157,8 @@ pub struct Server {
     ports: [(&'static str, Port); 2],
     certificate: Option<Certificate>,
     image: Option<Image>,
+    /// The other machine that mounts its buckets, if one does.
+    namespace: Option<Namespace>,
     home: Home,
 }
 
@@ -217,6 +224,18 @@ impl Server {
     #[must_use]
     pub fn image(&self) -> &Image {
         self.image.as_ref().expect("a server that was given one")
+    }
+
+    /// The other machine that mounts its buckets, if one does.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&Namespace> {
+        self.namespace.as_ref()
+    }
+
+    /// The address of its volume listener for the other machine.
+    #[must_use]
+    pub fn volume(&self) -> Option<String> {
+        self.namespace.as_ref().map(|namespace| format!("{}:{VOLUME_PORT}", namespace.address()))
     }
 
     /// The options of later starts.
@@ -381,6 +400,9 @@ impl Server {
         }
         if let Some(Certificate { certificate, key, .. }) = &self.certificate {
             command.arg("--tls-cert").arg(certificate).arg("--tls-key").arg(key);
+        }
+        if let Some(address) = self.volume() {
+            command.arg("--volume-listen").arg(address);
         }
         // The delay is for a COSI controller, and none runs here.
         command.env("AMPHORA_COSI_ANSWER_DELAY", "off");

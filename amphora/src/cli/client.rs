@@ -53,8 +53,7 @@ impl Client {
 
 /// The running node that `amphora mount --server` started for the mount at a directory.
 pub(super) fn own_node(dir: &Path) -> Option<OwnNode> {
-    let node = OwnNode::of(&resolve(dir).ok()?).ok()?;
-    node.is_running().then_some(node)
+    OwnNode::found(&resolve(dir).ok()?)
 }
 
 /// Whether no server listens on this socket.

@@ -1,7 +1,7 @@
 //! The node of a single mount, which `amphora mount --server` starts and which ends with that mount.
 //!
-//! - It is found by the directory that it mounts, in the mount namespace of its caller: each mount has a folder below
-//!   [`FOLDER`], named by both. So two network namespaces, or two containers, do not share a process.
+//! - Each mount has a folder below [`FOLDER`], named by its directory and mount namespace. So two network namespaces, or
+//!   two containers, do not share a process. From another mount namespace it is found by the device of its mount.
 //! - A small process starts it again after a crash. The holder keeps the mount meanwhile.
 //!
 //! A crash of the small process leaves the node, which is then not started again after a crash of its own:
@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use objstore::disk::topmost_mount;
+
 use crate::config::{SocketPath, default_socket};
 use crate::failure::Failure;
 
@@ -21,6 +23,8 @@ use crate::failure::Failure;
 const FOLDER: &str = "/run/amphora-mounts";
 /// The running program, even if its file was replaced.
 const THIS: &str = "/proc/self/exe";
+/// The file with the device number of the mount.
+const DEVICE: &str = "device";
 /// The file with the log of a node.
 const LOG: &str = "log";
 /// How long a node may take to answer after its start.
@@ -54,9 +58,32 @@ impl OwnNode {
         for byte in namespace.to_le_bytes().iter().chain(dir.as_os_str().as_encoded_bytes()) {
             hash = (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3);
         }
-        let folder = Path::new(FOLDER).join(format!("{hash:016x}"));
+        Self::in_folder(Path::new(FOLDER).join(format!("{hash:016x}")))
+    }
+
+    fn in_folder(folder: PathBuf) -> Result<Self, Failure> {
         let socket = default_socket(&folder, "admin")?;
         Ok(Self { folder, socket })
+    }
+
+    /// The running node of the mount at this directory, which may have been made in another mount namespace.
+    pub fn found(dir: &Path) -> Option<Self> {
+        let of_dir = Self::of(dir).ok().filter(Self::is_running);
+        of_dir.or_else(|| {
+            let device = topmost_mount(dir).ok()??.device;
+            let folders = std::fs::read_dir(FOLDER).ok()?.flatten().map(|entry| entry.path());
+            let serves = |folder: &PathBuf| std::fs::read_to_string(folder.join(DEVICE)).is_ok_and(|own| own == device);
+            folders.filter(serves).find_map(|folder| Self::in_folder(folder).ok().filter(Self::is_running))
+        })
+    }
+
+    /// Records which mount it serves, so that other mount namespaces find it.
+    pub fn record(&self, dir: &Path) {
+        let device = topmost_mount(dir).ok().flatten().map(|mount| mount.device);
+        // Without the record it is found from this mount namespace alone.
+        if let Some(Err(error)) = device.map(|device| std::fs::write(self.folder.join(DEVICE), device)) {
+            tracing::debug!(%error, "the device of a mount is not recorded");
+        }
     }
 
     /// Whether it answers.

@@ -28,32 +28,35 @@ const SHOWN: usize = 12;
 /// A quota so low that some steps are refused.
 const QUOTA: u64 = 150_000;
 
-#[test]
-fn s3_and_a_mount_agree_after_every_step() {
-    need!(root_and_fuse());
-    drive(None, "handles::s3_and_a_mount_agree_after_every_step");
+here_and_elsewhere! {
+    fn s3_and_a_mount_agree_after_every_step() {
+        need!(root_and_fuse());
+        drive(None, "handles::s3_and_a_mount_agree_after_every_step");
+    }
 }
 
-#[test]
-fn s3_and_a_mount_agree_at_the_quota() {
-    need!(root_and_fuse());
-    drive(Some(QUOTA), "handles::s3_and_a_mount_agree_at_the_quota");
+here_and_elsewhere! {
+    fn s3_and_a_mount_agree_at_the_quota() {
+        need!(root_and_fuse());
+        drive(Some(QUOTA), "handles::s3_and_a_mount_agree_at_the_quota");
+    }
 }
 
-#[test]
-fn a_replaced_object_frees_its_quota_even_if_it_is_open() {
-    need!(root_and_fuse());
-    let mut both = Both::new(Some(QUOTA));
-    let put = |both: &Both, seed| both.put("key", Content { len: 100_000, seed }.bytes(), None).map(drop);
-    put(&both, 1).expect("there is room");
-    let open = std::fs::File::open(both.path("key")).expect("the object is a file");
-    put(&both, 2).expect("the new content counts in place of the old");
-    assert_eq!(both.used_bytes(), 200_000, "an open file counts until it is closed");
-    assert_eq!(both.put("other", vec![1], None), Err(Refusal::quota()));
-    drop(open);
-    let settled = wait_until(Duration::from_secs(10), || (both.used_bytes() == 100_000).then_some(()));
-    settled.expect("a closed file without a name counts no more");
-    both.put("other", vec![1], None).expect("there is room again");
+here_and_elsewhere! {
+    fn a_replaced_object_frees_its_quota_even_if_it_is_open() {
+        need!(root_and_fuse());
+        let mut both = Both::new(Some(QUOTA));
+        let put = |both: &Both, seed| both.put("key", Content { len: 100_000, seed }.bytes(), None).map(drop);
+        put(&both, 1).expect("there is room");
+        let open = std::fs::File::open(both.path("key")).expect("the object is a file");
+        put(&both, 2).expect("the new content counts in place of the old");
+        assert_eq!(both.used_bytes(), 200_000, "an open file counts until it is closed");
+        assert_eq!(both.put("other", vec![1], None), Err(Refusal::quota()));
+        drop(open);
+        let settled = wait_until(Duration::from_secs(10), || (both.used_bytes() == 100_000).then_some(()));
+        settled.expect("a closed file without a name counts no more");
+        both.put("other", vec![1], None).expect("there is room again");
+    }
 }
 
 fn drive(quota: Option<u64>, test: &str) {

@@ -27,18 +27,19 @@ struct Watch {
     reads: usize,
 }
 
-#[test]
-fn ten_thousand_reads_see_nothing_stale() {
-    need!(root_and_fuse());
-    let rng = Rng::new("handles::stale_reads");
-    let both = Both::new(None);
-    std::fs::create_dir(both.path(FOLDER)).expect("a folder that S3 does not prune");
-    let mut watch = Watch { both, known: Default::default(), tags: Default::default(), rng, reads: 0 };
-    let mut round = 0;
-    while watch.reads < READS {
-        let at = watch.rng.below(KEYS);
-        watch.change_and_read(at, round);
-        round += 1;
+here_and_elsewhere! {
+    fn ten_thousand_reads_see_nothing_stale() {
+        need!(root_and_fuse());
+        let rng = Rng::new("handles::stale_reads");
+        let both = Both::new(None);
+        std::fs::create_dir(both.path(FOLDER)).expect("a folder that S3 does not prune");
+        let mut watch = Watch { both, known: Default::default(), tags: Default::default(), rng, reads: 0 };
+        let mut round = 0;
+        while watch.reads < READS {
+            let at = watch.rng.below(KEYS);
+            watch.change_and_read(at, round);
+            round += 1;
+        }
     }
 }
 

@@ -16,6 +16,8 @@ use super::cli::json;
 
 /// The time limit of a mount's use in seconds: far longer than the longest test takes.
 const USE_LIMIT: u64 = 1200;
+/// The time limit of the command that mounts from another machine, in seconds.
+const MOUNT_LIMIT: u64 = 60;
 
 /// A mount; drop it before its server is killed on purpose.
 pub struct Mounted {
@@ -32,7 +34,10 @@ impl Mounted {
     #[track_caller]
     pub fn new(server: &Server, bucket: &str, name: &str) -> Self {
         let mut mounted = Self::held(server, bucket, name);
-        mounted.watch = Some(watch(server.pid().expect("the server is running")));
+        mounted.watch = Some(match server.namespace() {
+            None => watch(server.pid().expect("the server is running")),
+            Some(_) => watch_node(mounted.dir.clone()),
+        });
         mounted
     }
 
@@ -45,7 +50,10 @@ impl Mounted {
         let dir = server.home().path().join(name);
         // After a restart it exists already, and must not be accessed, because the mount on it is dead.
         let _ = std::fs::create_dir(&dir);
-        json(server, &["mount", bucket, text(&dir)]);
+        match server.namespace() {
+            None => drop(json(server, &["mount", bucket, text(&dir)])),
+            Some(namespace) => mount_from(namespace, server, bucket, &dir),
+        }
         Self { dir, watch: None }
     }
 
@@ -91,6 +99,30 @@ pub fn make_bucket(server: &Server, name: &str, options: &[&str]) {
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a path of ours")
+}
+
+/// Mounts from another network namespace, with a key and the certificate of the store's authority.
+fn mount_from(namespace: &Namespace, server: &Server, bucket: &str, dir: &Path) {
+    let volume = server.volume().expect("its servers listen for other machines");
+    let mut command = namespace.command(amphora().expect("the binary"));
+    command.args(["mount", bucket, text(dir), "--server", &volume, "--ca"]);
+    command.arg(server.home().data_dir().join("volume-ca.pem"));
+    command.arg("--credentials").arg(server.ready().word("credentials"));
+    match run(&mut command, limit(MOUNT_LIMIT)) {
+        Ok(outcome) => drop(outcome.ok()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// Ends a mount of another machine by force after the time limit.
+fn watch_node(dir: PathBuf) -> Sender<()> {
+    let (call_off, called_off) = channel();
+    std::thread::spawn(move || {
+        if called_off.recv_timeout(limit(USE_LIMIT)) == Err(RecvTimeoutError::Timeout) {
+            let _ = unmount(&dir, UnmountFlags::FORCE | UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
+        }
+    });
+    call_off
 }
 
 fn watch(pid: u32) -> Sender<()> {

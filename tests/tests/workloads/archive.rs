@@ -14,46 +14,48 @@ use crate::support::*;
 /// The time limit of one program, in seconds.
 const LIMIT: u64 = 120;
 
-#[test]
-fn a_synchronized_tree_has_nothing_left_to_send() {
-    need!(root_and_fuse());
-    let rsync = need!(required("rsync"));
-    let (mount, server) = mounted();
-    let source = server.home().path().join("source");
-    gather(&source);
-    let (copy, back) = (mount.path().join("copy"), server.home().path().join("back"));
-    let sync = |from: &Path, to: &Path, more: &[&str]| {
-        let (from, to) = (format!("{}/", from.display()), format!("{}/", to.display()));
-        let words = [&["-aHAXS", "--numeric-ids", "--delete", "--itemize-changes"], more, &[&from, &to]].concat();
-        call(&rsync, server.home().path(), &words)
-    };
-    assert!(sync(&source, &copy, &[]).lines().count() > 50);
-    assert_eq!(sync(&source, &copy, &[]), "", "rsync finds no difference in sizes and times");
-    assert_eq!(sync(&source, &copy, &["--checksum"]), "", "rsync finds no difference in content");
-    change(&source);
-    assert!(sync(&source, &copy, &["--inplace", "--no-whole-file"]).lines().count() > 3);
-    assert_eq!(sync(&source, &copy, &["--checksum"]), "");
-    sync(&copy, &back, &[]);
-    assert_eq!(sync(&source, &back, &["--checksum"]), "", "the tree that came back equals the one that was sent");
+here_and_elsewhere! {
+    fn a_synchronized_tree_has_nothing_left_to_send() {
+        need!(root_and_fuse());
+        let rsync = need!(required("rsync"));
+        let (mount, server) = mounted();
+        let source = server.home().path().join("source");
+        gather(&source);
+        let (copy, back) = (mount.path().join("copy"), server.home().path().join("back"));
+        let sync = |from: &Path, to: &Path, more: &[&str]| {
+            let (from, to) = (format!("{}/", from.display()), format!("{}/", to.display()));
+            let words = [&["-aHAXS", "--numeric-ids", "--delete", "--itemize-changes"], more, &[&from, &to]].concat();
+            call(&rsync, server.home().path(), &words)
+        };
+        assert!(sync(&source, &copy, &[]).lines().count() > 50);
+        assert_eq!(sync(&source, &copy, &[]), "", "rsync finds no difference in sizes and times");
+        assert_eq!(sync(&source, &copy, &["--checksum"]), "", "rsync finds no difference in content");
+        change(&source);
+        assert!(sync(&source, &copy, &["--inplace", "--no-whole-file"]).lines().count() > 3);
+        assert_eq!(sync(&source, &copy, &["--checksum"]), "");
+        sync(&copy, &back, &[]);
+        assert_eq!(sync(&source, &back, &["--checksum"]), "", "the tree that came back equals the one that was sent");
+    }
 }
 
-#[test]
-fn an_unpacked_archive_equals_what_was_packed() {
-    need!(root_and_fuse());
-    let tar = need!(required("tar"));
-    let (mount, server) = mounted();
-    let home = server.home().path();
-    gather(&home.join("source"));
-    let kept = ["--acls", "--xattrs", "--xattrs-include=user.*", "--numeric-owner", "--sparse"];
-    let (first, second) = (mount.path().join("first.tar"), home.join("second.tar"));
-    let tar = |dir: &Path, words: &[&str]| call(&tar, dir, &[&kept[..], words].concat());
-    tar(home, &["-cf", text(&first), "source"]);
-    tar(mount.path(), &["-xpf", text(&first)]);
-    // Both fail on a difference.
-    tar(mount.path(), &["--compare", "-f", text(&first)]);
-    tar(mount.path(), &["-cf", text(&second), "source"]);
-    tar(home, &["--compare", "-f", text(&second)]);
-    std::fs::remove_dir_all(mount.path().join("source")).expect("the tree is deleted");
+here_and_elsewhere! {
+    fn an_unpacked_archive_equals_what_was_packed() {
+        need!(root_and_fuse());
+        let tar = need!(required("tar"));
+        let (mount, server) = mounted();
+        let home = server.home().path();
+        gather(&home.join("source"));
+        let kept = ["--acls", "--xattrs", "--xattrs-include=user.*", "--numeric-owner", "--sparse"];
+        let (first, second) = (mount.path().join("first.tar"), home.join("second.tar"));
+        let tar = |dir: &Path, words: &[&str]| call(&tar, dir, &[&kept[..], words].concat());
+        tar(home, &["-cf", text(&first), "source"]);
+        tar(mount.path(), &["-xpf", text(&first)]);
+        // Both fail on a difference.
+        tar(mount.path(), &["--compare", "-f", text(&first)]);
+        tar(mount.path(), &["-cf", text(&second), "source"]);
+        tar(home, &["--compare", "-f", text(&second)]);
+        std::fs::remove_dir_all(mount.path().join("source")).expect("the tree is deleted");
+    }
 }
 
 /// This repository's sources, and kinds of files they lack.

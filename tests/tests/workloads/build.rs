@@ -10,27 +10,28 @@ use crate::support::*;
 /// The time limit of one call of cargo, in seconds.
 const LIMIT: u64 = 200;
 
-#[test]
-fn a_crate_is_built_tested_and_then_up_to_date() {
-    need!(root_and_fuse());
-    let modules = amount(20, 400);
-    let (mount, _server) = mounted();
-    let dir = mount.path().join("crate");
-    write_crate(&dir, modules);
-    let output = cargo(&dir, &["test"]);
-    assert!(output.contains(&format!("{modules} passed")), "{output}");
-    assert!(cargo(&dir, &["run", "--quiet"]).contains(&format!("sum {}", modules * (modules - 1) / 2)));
-    // The mount keeps times as exactly as cargo set them, so nothing is built twice.
-    let again = cargo(&dir, &["build", "--verbose"]);
-    assert!(again.contains("Fresh made") && !again.contains("Compiling"), "{again}");
-    let source = dir.join("src/m0.rs");
-    let text = std::fs::read_to_string(&source).expect("a module");
-    std::fs::write(&source, text.replace("number() -> usize { 0 }", "number() -> usize { 1 }")).expect("a change");
-    let output = cargo(&dir, &["build", "--verbose"]);
-    assert!(output.contains("Dirty made") && output.contains("Compiling made"), "{output}");
-    assert!(cargo(&dir, &["run", "--quiet"]).contains(&format!("sum {}", modules * (modules - 1) / 2 + 1)));
-    cargo(&dir, &["clean"]);
-    assert!(!dir.join("target/debug").exists());
+here_and_elsewhere! {
+    fn a_crate_is_built_tested_and_then_up_to_date() {
+        need!(root_and_fuse());
+        let modules = amount(20, 400);
+        let (mount, _server) = mounted();
+        let dir = mount.path().join("crate");
+        write_crate(&dir, modules);
+        let output = cargo(&dir, &["test"]);
+        assert!(output.contains(&format!("{modules} passed")), "{output}");
+        assert!(cargo(&dir, &["run", "--quiet"]).contains(&format!("sum {}", modules * (modules - 1) / 2)));
+        // The mount keeps times as exactly as cargo set them, so nothing is built twice.
+        let again = cargo(&dir, &["build", "--verbose"]);
+        assert!(again.contains("Fresh made") && !again.contains("Compiling"), "{again}");
+        let source = dir.join("src/m0.rs");
+        let text = std::fs::read_to_string(&source).expect("a module");
+        std::fs::write(&source, text.replace("number() -> usize { 0 }", "number() -> usize { 1 }")).expect("a change");
+        let output = cargo(&dir, &["build", "--verbose"]);
+        assert!(output.contains("Dirty made") && output.contains("Compiling made"), "{output}");
+        assert!(cargo(&dir, &["run", "--quiet"]).contains(&format!("sum {}", modules * (modules - 1) / 2 + 1)));
+        cargo(&dir, &["clean"]);
+        assert!(!dir.join("target/debug").exists());
+    }
 }
 
 /// A crate that depends on nothing, with a build script and as many modules.

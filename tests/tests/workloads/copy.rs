@@ -12,23 +12,24 @@ use crate::support::*;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-#[test]
-fn a_copied_tree_is_the_same_tree() {
-    need!(root_and_fuse());
-    let (mount, server) = mounted();
-    let source = server.home().path().join("source");
-    gather(&source);
-    let copy = mount.path().join("copy");
-    do_in(server.home().path(), "cp", [OsStr::new("-a"), source.as_os_str(), copy.as_os_str()]);
-    // diff(1) fails on a difference.
-    let trees = [OsStr::new("--no-dereference"), OsStr::new("-r"), source.as_os_str(), copy.as_os_str()];
-    do_in(server.home().path(), "diff", trees);
-    assert_eq!(inventory(&copy), inventory(&source));
-    let back = server.home().path().join("back");
-    do_in(server.home().path(), "cp", [OsStr::new("-a"), copy.as_os_str(), back.as_os_str()]);
-    assert_eq!(inventory(&back), inventory(&source));
-    std::fs::remove_dir_all(&copy).expect("the copy is deleted");
-    assert_eq!(std::fs::read_dir(mount.path()).expect("the mount is listed").count(), 0);
+here_and_elsewhere! {
+    fn a_copied_tree_is_the_same_tree() {
+        need!(root_and_fuse());
+        let (mount, server) = mounted();
+        let source = server.home().path().join("source");
+        gather(&source);
+        let copy = mount.path().join("copy");
+        do_in(server.home().path(), "cp", [OsStr::new("-a"), source.as_os_str(), copy.as_os_str()]);
+        // diff(1) fails on a difference.
+        let trees = [OsStr::new("--no-dereference"), OsStr::new("-r"), source.as_os_str(), copy.as_os_str()];
+        do_in(server.home().path(), "diff", trees);
+        assert_eq!(inventory(&copy), inventory(&source));
+        let back = server.home().path().join("back");
+        do_in(server.home().path(), "cp", [OsStr::new("-a"), copy.as_os_str(), back.as_os_str()]);
+        assert_eq!(inventory(&back), inventory(&source));
+        std::fs::remove_dir_all(&copy).expect("the copy is deleted");
+        assert_eq!(std::fs::read_dir(mount.path()).expect("the mount is listed").count(), 0);
+    }
 }
 
 /// A copy of this repository's sources, and kinds of files that it lacks. A copy, since the sources may be edited now.

@@ -24,23 +24,24 @@ const ALIGN: usize = 4096;
 /// The number of operations after which the content is compared through S3.
 const ASKED_EVERY: usize = 1_000;
 
-#[test]
-fn every_way_to_read_and_write_is_exact() {
-    need!(root_and_fuse());
-    let (seeds, operations) = amount((4, 5_000), (20, 20_000));
-    let rng = Rng::new("workloads::exerciser");
-    let (mount, server) = mounted();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let client = root_client(&server);
-    for seed in 0..seeds {
-        let key = format!("file-{seed}");
-        let mut run = Exerciser::new(mount.path().join(&key), rng.fork(seed));
-        for number in 1..=operations {
-            run.step(number);
-            if number % ASKED_EVERY == 0 {
-                fsync(&run.file).expect("synced");
-                let seen = runtime.block_on(read(&client, BUCKET, &key));
-                run.expect(&seen, 0, "S3");
+here_and_elsewhere! {
+    fn every_way_to_read_and_write_is_exact() {
+        need!(root_and_fuse());
+        let (seeds, operations) = amount((4, 5_000), (20, 20_000));
+        let rng = Rng::new("workloads::exerciser");
+        let (mount, server) = mounted();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let client = root_client(&server);
+        for seed in 0..seeds {
+            let key = format!("file-{seed}");
+            let mut run = Exerciser::new(mount.path().join(&key), rng.fork(seed));
+            for number in 1..=operations {
+                run.step(number);
+                if number % ASKED_EVERY == 0 {
+                    fsync(&run.file).expect("synced");
+                    let seen = runtime.block_on(read(&client, BUCKET, &key));
+                    run.expect(&seen, 0, "S3");
+                }
             }
         }
     }

@@ -11,57 +11,59 @@ use crate::support::*;
 const LIMIT: Duration = Duration::from_secs(120);
 const COMMITS: usize = 400;
 
-#[test]
-fn a_clone_is_intact_after_work_and_gc() {
-    need!(root_and_fuse());
-    let git = need!(required("git"));
-    let (mount, server) = mounted();
-    let git = Git(&git);
-    let source = server.home().path().join("source.git");
-    git.make_history(server.home().path(), &source);
-    let clone = mount.path().join("clone");
-    // Through git's own protocol: a local clone would only link files.
-    let url = format!("file://{}", source.display());
-    git.run(mount.path(), &["clone", "--quiet", &url, "clone"]);
-    for step in 0..20 {
-        std::fs::write(clone.join(format!("new-{step}")), format!("step {step}\n").repeat(1 + step * 50)).expect("new");
-        git.run(&clone, &["add", "--all"]);
-        git.run(&clone, &["commit", "--quiet", "--message", "work"]);
+here_and_elsewhere! {
+    fn a_clone_is_intact_after_work_and_gc() {
+        need!(root_and_fuse());
+        let git = need!(required("git"));
+        let (mount, server) = mounted();
+        let git = Git(&git);
+        let source = server.home().path().join("source.git");
+        git.make_history(server.home().path(), &source);
+        let clone = mount.path().join("clone");
+        // Through git's own protocol: a local clone would only link files.
+        let url = format!("file://{}", source.display());
+        git.run(mount.path(), &["clone", "--quiet", &url, "clone"]);
+        for step in 0..20 {
+            std::fs::write(clone.join(format!("new-{step}")), format!("step {step}\n").repeat(1 + step * 50)).expect("new");
+            git.run(&clone, &["add", "--all"]);
+            git.run(&clone, &["commit", "--quiet", "--message", "work"]);
+        }
+        git.run(&clone, &["gc", "--quiet", "--aggressive", "--prune=now"]);
+        git.run(&clone, &["fsck", "--full", "--strict"]);
+        assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
+        assert_eq!(git.run(&clone, &["rev-list", "--count", "HEAD"]).trim(), (COMMITS + 20).to_string());
+        git.run(&clone, &["push", "--quiet", "origin", "HEAD:back"]);
+        git.run(&source, &["fsck", "--full", "--strict"]);
+        assert_eq!(git.run(&source, &["rev-parse", "back"]), git.run(&clone, &["rev-parse", "HEAD"]));
     }
-    git.run(&clone, &["gc", "--quiet", "--aggressive", "--prune=now"]);
-    git.run(&clone, &["fsck", "--full", "--strict"]);
-    assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
-    assert_eq!(git.run(&clone, &["rev-list", "--count", "HEAD"]).trim(), (COMMITS + 20).to_string());
-    git.run(&clone, &["push", "--quiet", "origin", "HEAD:back"]);
-    git.run(&source, &["fsck", "--full", "--strict"]);
-    assert_eq!(git.run(&source, &["rev-parse", "back"]), git.run(&clone, &["rev-parse", "HEAD"]));
 }
 
-/// The repository of these sources: some thousand objects, in packs and loose, with real names and deltas.
-#[test]
-fn these_sources_are_cloned_intact() {
-    need!(root_and_fuse());
-    let git = need!(required("git"));
-    let source = repo().join(".git");
-    if !source.exists() {
-        skip!("these sources are no git repository");
-    }
-    let (mount, _server) = mounted();
-    let git = Git(&git);
-    for round in 0..amount(1, 5) {
-        let clone = mount.path().join(format!("clone-{round}"));
-        let url = format!("file://{}", repo().display());
-        git.run(mount.path(), &["clone", "--quiet", &url, &clone.display().to_string()]);
-        git.run(&clone, &["fsck", "--full", "--strict"]);
-        git.run(&clone, &["gc", "--quiet", "--prune=now"]);
-        git.run(&clone, &["fsck", "--full", "--strict"]);
-        assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
-        assert_eq!(git.run(&clone, &["rev-parse", "HEAD"]), git.run(repo(), &["rev-parse", "HEAD"]));
-        // A new checkout has the same files, although gc moved every object.
-        git.run(&clone, &["rm", "-r", "--quiet", "--force", "."]);
-        git.run(&clone, &["reset", "--hard", "--quiet"]);
-        assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
-        std::fs::remove_dir_all(&clone).expect("the clone is deleted");
+here_and_elsewhere! {
+    /// The repository of these sources: some thousand objects, in packs and loose, with real names and deltas.
+    fn these_sources_are_cloned_intact() {
+        need!(root_and_fuse());
+        let git = need!(required("git"));
+        let source = repo().join(".git");
+        if !source.exists() {
+            skip!("these sources are no git repository");
+        }
+        let (mount, _server) = mounted();
+        let git = Git(&git);
+        for round in 0..amount(1, 5) {
+            let clone = mount.path().join(format!("clone-{round}"));
+            let url = format!("file://{}", repo().display());
+            git.run(mount.path(), &["clone", "--quiet", &url, &clone.display().to_string()]);
+            git.run(&clone, &["fsck", "--full", "--strict"]);
+            git.run(&clone, &["gc", "--quiet", "--prune=now"]);
+            git.run(&clone, &["fsck", "--full", "--strict"]);
+            assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
+            assert_eq!(git.run(&clone, &["rev-parse", "HEAD"]), git.run(repo(), &["rev-parse", "HEAD"]));
+            // A new checkout has the same files, although gc moved every object.
+            git.run(&clone, &["rm", "-r", "--quiet", "--force", "."]);
+            git.run(&clone, &["reset", "--hard", "--quiet"]);
+            assert_eq!(git.run(&clone, &["status", "--porcelain"]), "");
+            std::fs::remove_dir_all(&clone).expect("the clone is deleted");
+        }
     }
 }
 

@@ -23,31 +23,32 @@ const NAP_S: f32 = 0.05;
 /// The number of tests in the installed release: fewer means that some were not run.
 const TESTS: usize = 398;
 
-#[test]
-fn posix_calls_fail_only_as_listed() {
-    need!(root_and_fuse());
-    let tool = need!(required("pjdfstest"));
-    let (mount, server) = mounted();
-    let (home, second) = (server.home().path(), server.home().path().join("second"));
-    std::fs::create_dir(&second).expect("a folder");
-    // Half of the tests switch to other users.
-    std::fs::set_permissions(&second, Permissions::from_mode(0o755)).expect("a mode");
-    let check = |remount: bool, patterns: &[&str]| {
-        let path = home.join(format!("pjdfstest-{remount}.toml"));
-        std::fs::write(&path, config(&second, remount)).expect("the config is written");
-        let mut command = with_our_helper(&tool);
-        command.arg("-c").arg(path).arg("-p").arg(mount.path()).args(patterns);
-        command.env("AMPHORA_ADMIN_ENDPOINT", format!("unix://{}", server.home().socket("admin").display()));
-        let output = run(&mut command, LIMIT).expect("pjdfstest ends");
-        assert!(output.status.success(), "{}\n{}", output.stderr, remarkable(&output.stdout));
-        output.stdout
-    };
-    let output = check(false, &[]);
-    assert!(output.contains(&format!(" {TESTS} total")), "{output}");
-    // A separate run: the kernel refuses to make a mount read-only while it still releases files that an earlier test
-    // unlinked.
-    let output = check(true, &["erofs"]);
-    assert!(output.contains(" 0 skipped"), "{output}");
+here_and_elsewhere! {
+    fn posix_calls_fail_only_as_listed() {
+        need!(root_and_fuse());
+        let tool = need!(required("pjdfstest"));
+        let (mount, server) = mounted();
+        let (home, second) = (server.home().path(), server.home().path().join("second"));
+        std::fs::create_dir(&second).expect("a folder");
+        // Half of the tests switch to other users.
+        std::fs::set_permissions(&second, Permissions::from_mode(0o755)).expect("a mode");
+        let check = |remount: bool, patterns: &[&str]| {
+            let path = home.join(format!("pjdfstest-{remount}.toml"));
+            std::fs::write(&path, config(&second, remount)).expect("the config is written");
+            let mut command = with_our_helper(&tool);
+            command.arg("-c").arg(path).arg("-p").arg(mount.path()).args(patterns);
+            command.env("AMPHORA_ADMIN_ENDPOINT", format!("unix://{}", server.home().socket("admin").display()));
+            let output = run(&mut command, LIMIT).expect("pjdfstest ends");
+            assert!(output.status.success(), "{}\n{}", output.stderr, remarkable(&output.stdout));
+            output.stdout
+        };
+        let output = check(false, &[]);
+        assert!(output.contains(&format!(" {TESTS} total")), "{output}");
+        // A separate run: the kernel refuses to make a mount read-only while it still releases files that an earlier test
+        // unlinked.
+        let output = check(true, &["erofs"]);
+        assert!(output.contains(" 0 skipped"), "{output}");
+    }
 }
 
 /// The command that runs a program. If mount(8) has a helper for FUSE, which would run an installed `amphora`, the
@@ -63,21 +64,22 @@ fn with_our_helper(program: &Path) -> Command {
     command
 }
 
-/// The original, in C and shell, built in a checkout of github.com/pjd/pjdfstest as its README says.
-#[test]
-fn the_original_suite_passes() {
-    need!(root_and_fuse());
-    let suite = need!(checked_out("AMPHORA_PJDFSTEST", "the C pjdfstest"));
-    let prove = need!(required("prove"));
-    let (mount, _server) = mounted();
-    let dir = mount.path().join("suite");
-    std::fs::create_dir(&dir).expect("a folder");
-    let mut command = Command::new(prove);
-    command.args(original_files(&suite.join("tests"))).current_dir(&dir);
-    let output = run(&mut command, ORIGINAL_LIMIT).expect("prove ends").ok();
-    assert!(output.contains("Result: PASS"), "{output}");
-    let files = output.lines().find_map(|line| line.strip_prefix("Files=")?.split(',').next()?.parse::<usize>().ok());
-    assert!(files.is_some_and(|files| files >= ORIGINAL_FILES), "{output}");
+here_and_elsewhere! {
+    /// The original, in C and shell, built in a checkout of github.com/pjd/pjdfstest as its README says.
+    fn the_original_suite_passes() {
+        need!(root_and_fuse());
+        let suite = need!(checked_out("AMPHORA_PJDFSTEST", "the C pjdfstest"));
+        let prove = need!(required("prove"));
+        let (mount, _server) = mounted();
+        let dir = mount.path().join("suite");
+        std::fs::create_dir(&dir).expect("a folder");
+        let mut command = Command::new(prove);
+        command.args(original_files(&suite.join("tests"))).current_dir(&dir);
+        let output = run(&mut command, ORIGINAL_LIMIT).expect("prove ends").ok();
+        assert!(output.contains("Result: PASS"), "{output}");
+        let files = output.lines().find_map(|line| line.strip_prefix("Files=")?.split(',').next()?.parse::<usize>().ok());
+        assert!(files.is_some_and(|files| files >= ORIGINAL_FILES), "{output}");
+    }
 }
 
 /// The files of the original suite except those that make a path longer than a key.

@@ -9,28 +9,29 @@ use crate::support::*;
 /// The time limit of one run, in seconds.
 const LIMIT: u64 = 120;
 
-#[test]
-fn db_bench_leaves_a_consistent_database() {
-    need!(root_and_fuse());
-    let bench = need!(required("db_bench"));
-    let ldb = need!(required("ldb"));
-    let (mount, _server) = mounted();
-    let ways = [
-        ("plain", &[][..]),
-        ("direct", &["--use_direct_reads=true", "--use_direct_io_for_flush_and_compaction=true"]),
-        ("mapped", &["--mmap_read=true", "--mmap_write=true"]),
-    ];
-    for (way, words) in ways {
-        let database = mount.path().join(way);
-        let count = amount(5_000, 1_000_000);
-        drive(&bench, &database, "fillrandom,overwrite,readrandom,compact", count, words);
-        // Few writes, since each waits for the disk.
-        let synced = [words, &["--sync=true", "--use_existing_db=true"]].concat();
-        drive(&bench, &database, "overwrite,deleterandom,readseq,verifychecksum", amount(500, 50_000), &synced);
-        let mut check = Command::new(&ldb);
-        check.arg(format!("--db={}", database.display())).arg("checkconsistency");
-        let output = run(&mut check, limit(LIMIT)).expect("ldb ends").ok();
-        assert!(output.contains("OK"), "{way}: {output}");
+here_and_elsewhere! {
+    fn db_bench_leaves_a_consistent_database() {
+        need!(root_and_fuse());
+        let bench = need!(required("db_bench"));
+        let ldb = need!(required("ldb"));
+        let (mount, _server) = mounted();
+        let ways = [
+            ("plain", &[][..]),
+            ("direct", &["--use_direct_reads=true", "--use_direct_io_for_flush_and_compaction=true"]),
+            ("mapped", &["--mmap_read=true", "--mmap_write=true"]),
+        ];
+        for (way, words) in ways {
+            let database = mount.path().join(way);
+            let count = amount(5_000, 1_000_000);
+            drive(&bench, &database, "fillrandom,overwrite,readrandom,compact", count, words);
+            // Few writes, since each waits for the disk.
+            let synced = [words, &["--sync=true", "--use_existing_db=true"]].concat();
+            drive(&bench, &database, "overwrite,deleterandom,readseq,verifychecksum", amount(500, 50_000), &synced);
+            let mut check = Command::new(&ldb);
+            check.arg(format!("--db={}", database.display())).arg("checkconsistency");
+            let output = run(&mut check, limit(LIMIT)).expect("ldb ends").ok();
+            assert!(output.contains("OK"), "{way}: {output}");
+        }
     }
 }
 

@@ -11,18 +11,20 @@ use crate::support::*;
 /// The time limit of one process, in seconds.
 const LIMIT: u64 = 120;
 
-#[test]
-fn two_processes_share_a_write_ahead_log() {
-    need!(root_and_fuse());
-    two_processes(&need!(required("sqlite3")), "wal", amount(500, 10_000));
+here_and_elsewhere! {
+    fn two_processes_share_a_write_ahead_log() {
+        need!(root_and_fuse());
+        two_processes(&need!(required("sqlite3")), "wal", amount(500, 10_000));
+    }
 }
 
-#[test]
-fn two_processes_take_turns_with_a_rollback_journal() {
-    need!(root_and_fuse());
-    let sqlite = need!(required("sqlite3"));
-    for mode in ["delete", "truncate", "persist"] {
-        two_processes(&sqlite, mode, amount(100, 3_000));
+here_and_elsewhere! {
+    fn two_processes_take_turns_with_a_rollback_journal() {
+        need!(root_and_fuse());
+        let sqlite = need!(required("sqlite3"));
+        for mode in ["delete", "truncate", "persist"] {
+            two_processes(&sqlite, mode, amount(100, 3_000));
+        }
     }
 }
 

@@ -22,27 +22,28 @@ const THREADS: u64 = 4;
 const EXPECTED: [Errno; 8] =
     [Errno::NOENT, Errno::EXIST, Errno::ISDIR, Errno::NOTDIR, Errno::NOTEMPTY, Errno::INVAL, Errno::PERM, Errno::LOOP];
 
-#[test]
-fn both_handles_agree_after_a_storm_of_names() {
-    need!(root_and_fuse());
-    let calls = amount(3_000, 50_000);
-    let rng = Rng::new("workloads::storm");
-    let (mount, mut server) = mounted();
-    let root = mount.path();
-    std::thread::scope(|threads| {
-        for number in 0..THREADS {
-            let mut rng = rng.fork(number);
-            threads.spawn(move || {
-                let done = (0..calls).filter(|_| fine(&call(root, &mut rng))).count();
-                assert!(done > calls / 10, "only {done} of {calls} calls did anything");
-            });
-        }
-    });
-    let compared = both_agree(&server, BUCKET, root);
-    assert!(compared.files > 10, "{compared:?}");
-    mount.unmount(&server);
-    assert_eq!(server.terminate().code(), Some(0));
-    check_store(&server);
+here_and_elsewhere! {
+    fn both_handles_agree_after_a_storm_of_names() {
+        need!(root_and_fuse());
+        let calls = amount(3_000, 50_000);
+        let rng = Rng::new("workloads::storm");
+        let (mount, mut server) = mounted();
+        let root = mount.path();
+        std::thread::scope(|threads| {
+            for number in 0..THREADS {
+                let mut rng = rng.fork(number);
+                threads.spawn(move || {
+                    let done = (0..calls).filter(|_| fine(&call(root, &mut rng))).count();
+                    assert!(done > calls / 10, "only {done} of {calls} calls did anything");
+                });
+            }
+        });
+        let compared = both_agree(&server, BUCKET, root);
+        assert!(compared.files > 10, "{compared:?}");
+        mount.unmount(&server);
+        assert_eq!(server.terminate().code(), Some(0));
+        check_store(&server);
+    }
 }
 
 fn fine(done: &Result<()>) -> bool {

@@ -99,6 +99,7 @@ async fn mount(socket: &SocketPath, bucket: String, dir: &Path, options: Options
     }
     let key = options.credentials.as_deref().map(Credentials::read).transpose().map_err(Failure::failed)?;
     let ca_pem = options.ca.as_deref().map(authority).transpose()?.unwrap_or_default();
+    let mut own = None;
     let mut client = match &options.server {
         Some(_) if key.is_none() => {
             return Err(Failure::usage(
@@ -106,9 +107,12 @@ async fn mount(socket: &SocketPath, bucket: String, dir: &Path, options: Options
             ));
         }
         Some(_) => {
-            let node = OwnNode::of(&resolve(dir).map_err(|error| Failure::failed(with_causes(&error)))?)?;
+            let resolved = resolve(dir).map_err(|error| Failure::failed(with_causes(&error)))?;
+            let node = OwnNode::of(&resolved)?;
             node.start()?;
-            Client::connect(&node.socket).await?
+            let client = Client::connect(&node.socket).await?;
+            own = Some((node, resolved));
+            client
         }
         None => Client::connect(socket).await?,
     };
@@ -132,7 +136,11 @@ async fn mount(socket: &SocketPath, bucket: String, dir: &Path, options: Options
         server: options.server.unwrap_or_default(),
         ca_pem,
     };
-    answer(client.mounts.mount(request).await).map(drop)
+    answer(client.mounts.mount(request).await)?;
+    if let Some((node, dir)) = own {
+        node.record(&dir);
+    }
+    Ok(())
 }
 
 /// The certificates in a file.
