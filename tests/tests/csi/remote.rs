@@ -81,7 +81,8 @@ impl Apart {
     async fn start() -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
         let listen = format!("127.0.0.1:{port}");
-        let options = Options::default().args(["--csi-node", "false", "--volume-lease", "2s", "--volume-listen", &listen]);
+        let options =
+            Options::default().args(["--csi-node", "false", "--volume-lease", "2s", "--volume-listen", &listen]);
         let node = Node::start(listen);
         let mut apart = Self { driver: Driver::of(options.start()).await, node };
         apart.reconnect().await;
@@ -229,7 +230,8 @@ async fn a_key_narrows_the_ticket_and_neither_appears_in_a_log() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_without_node_service_serves_the_controller_alone() {
-    let apart = Driver::of(Options::default().args(["--csi-node", "false", "--volume-listen", "127.0.0.1:0"]).start()).await;
+    let apart =
+        Driver::of(Options::default().args(["--csi-node", "false", "--volume-listen", "127.0.0.1:0"]).start()).await;
     let Driver { mut node, .. } = apart;
     let answer = node.node_get_info(NodeGetInfoRequest {}).await;
     grpc::refused("NodeGetInfo", answer, Code::Unimplemented, &[]);
