@@ -53,7 +53,15 @@ impl Mounter for Volumes {
     }
 
     fn unmount(&self, at: &Path) -> Result<()> {
-        Mounter::unmount(&*self.mounts, at)
+        let was_lost = self.standing(at) == Standing::Lost;
+        match Mounter::unmount(&*self.mounts, at) {
+            // Programs had their errors when the session was lost: what was not synced then cannot be synced now.
+            Err(error) if was_lost && Mounter::state(&*self.mounts, at)? == MountState::NotMounted => {
+                tracing::warn!(at = %at.display(), %error, "a mount whose session was lost is unmounted");
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     fn state(&self, at: &Path) -> Result<MountState> {

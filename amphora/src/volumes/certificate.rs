@@ -1,7 +1,8 @@
 //! The certificate of the volume listener: given by files, or issued by the store's own authority.
 //!
 //! - The authority's certificate is `volume-ca.pem` in the data folder; nodes trust it. What it issues holds for the
-//!   store's name, whatever address the store has, for this machine's host name, and for the address of the listener.
+//!   store's own name, which does not depend on its address, for this machine's host name, and for the address of the
+//!   listener.
 //! - It is replaced while the listener runs: an issued one before it expires, given files when they change.
 //!
 //! A crash leaves the authority's files as they were; an issued certificate is only in memory.

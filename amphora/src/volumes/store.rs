@@ -109,7 +109,7 @@ impl node_server::Store for Sessions {
     }
 }
 
-/// What a node is told of an error of the store.
+/// The refusal that a node receives for an error of the store.
 fn refusal(error: &Error) -> Refusal {
     let reason = match error {
         Error::Denied { .. } => Reason::Credential,

@@ -204,7 +204,7 @@ async fn a_bucket_that_was_not_made_as_a_volume_needs_a_key_also_from_another_ma
     let with =
         |secrets: &HashMap<String, String>| NodeStageVolumeRequest { secrets: secrets.clone(), ..stage(&f, "alices") };
     let ticket = f.ticket("alices").await;
-    assert!(!f.opens("alices", &ticket).await, "the store refuses, whatever the node does");
+    assert!(!f.opens("alices", &ticket).await, "the store refuses, also to a node that asks for no key");
     assert_eq!(code(f.stage(stage(&f, "alices")).await), Code::PermissionDenied);
     assert_eq!(code(f.stage(with(&secrets)).await), Code::PermissionDenied, "without a grant");
     f.secret_of_bob("alices", Some(Mode::Read)).await;

@@ -74,7 +74,11 @@ impl Driver {
     /// The staging path of a volume; the caller of CSI creates the folder.
     fn staging(&self, volume: &str) -> String {
         let dir = self.path("staging").join(volume);
-        std::fs::create_dir_all(&dir).expect("made");
+        match std::fs::create_dir_all(&dir) {
+            // A dead mount, which does not say that it is a directory.
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            made => made.expect("made"),
+        }
         text(&dir)
     }
 
