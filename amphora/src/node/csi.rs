@@ -11,7 +11,7 @@ use csi::credentials::Credentials;
 use csi::{MountOptions, MountState, Mounter, Sessions, Standing};
 use objstore::name::BucketName;
 use objstore::volume::Space;
-use objstore::{Error, Result};
+use objstore::{Error, Posix, Result};
 use objstore_files::SessionStanding;
 
 use crate::mounts::{Node, Proof, Remote, Request, Table};
@@ -53,10 +53,16 @@ impl Mounter for Volumes {
     }
 
     fn unmount(&self, at: &Path) -> Result<()> {
-        let was_lost = self.standing(at) == Standing::Lost;
-        match Mounter::unmount(&*self.mounts, at) {
+        let files = self.mounts.files(at);
+        let unmounted = Mounter::unmount(&*self.mounts, at);
+        // Asked afterwards: the session may have ended just now, and its node notices that with the first refused call.
+        let is_lost = files.is_some_and(|files| files.standing() == SessionStanding::Lost);
+        match unmounted {
             // Programs had their errors when the session was lost: what was not synced then cannot be synced now.
-            Err(error) if was_lost && Mounter::state(&*self.mounts, at)? == MountState::NotMounted => {
+            Err(error)
+                if (is_lost || matches!(error, Error::Posix(Posix::Stale)))
+                    && Mounter::state(&*self.mounts, at)? == MountState::NotMounted =>
+            {
                 tracing::warn!(at = %at.display(), %error, "a mount whose session was lost is unmounted");
                 Ok(())
             }

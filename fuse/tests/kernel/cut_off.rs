@@ -45,6 +45,7 @@ fn is_lost(number: i32) -> bool {
 }
 
 /// Cuts a mount off that has cached a file.
+#[expect(clippy::disallowed_methods, reason = "what a program does on a mount")]
 fn cut_off(test: &TestStore) {
     let terms = Terms { lease: LEASE, ..Terms::default() };
     let (loopback, weather) = (Loopback::patient(terms, 2 * LEASE), Weather::default());
