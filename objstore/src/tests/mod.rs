@@ -40,6 +40,7 @@ mod simulated;
 pub(crate) use objstore_testing::random;
 mod refused_parts;
 mod remote;
+mod remote_tickets;
 mod repair;
 mod repeated;
 mod replay;

@@ -1,4 +1,4 @@
-//! Sessions of mounts on other machines: tickets, slots, the fence, and what a restart and a stranger find.
+//! Sessions of mounts on other machines: slots, the fence, and what a restart and a stranger find.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,7 +33,12 @@ impl TestStore {
         self.publish_needing(bucket, (node, read_only), true)
     }
 
-    fn publish_needing(&self, bucket: &BucketName, (node, read_only): (&str, bool), ticket_suffices: bool) -> String {
+    pub(super) fn publish_needing(
+        &self,
+        bucket: &BucketName,
+        (node, read_only): (&str, bool),
+        ticket_suffices: bool,
+    ) -> String {
         let (node, capability) = (node.to_owned(), "mount".to_owned());
         let publication =
             Publication { bucket: bucket.clone(), node: node.clone(), read_only, capability, ticket_suffices };
@@ -94,7 +99,7 @@ pub(super) fn ino(reply: Reply) -> u64 {
     }
 }
 
-fn is_stale<T>(result: &Result<T>) -> bool {
+pub(super) fn is_stale<T>(result: &Result<T>) -> bool {
     matches!(result, Err(Error::Posix(Posix::Stale)))
 }
 
@@ -207,75 +212,6 @@ fn a_session_of_another_machine_keeps_what_the_seam_promises() {
         both.test.collect();
         both.test.audit();
     }
-}
-
-#[test]
-fn a_ticket_opens_one_volume_for_one_node_until_it_is_unpublished() {
-    let test = TestStore::in_memory();
-    let (bucket, other) = (test.bucket("volume"), test.bucket("other"));
-    let ticket = test.publish(&bucket, "n1", true);
-    assert_eq!(test.publish(&bucket, "n1", true), ticket, "a repeated request has the same answer");
-    let foreign = test.publish(&other, "n2", false);
-    let denied = |open| matches!(test.store.open_remote(&open), Err(Error::Denied { .. }));
-    assert!(denied(opening(&bucket, None)), "no authority at all");
-    assert!(denied(opening(&other, Some(ticket.clone()))), "another volume");
-    assert!(denied(opening(&other, Some(foreign))), "another node's");
-    for at in 0..ticket.len() {
-        let mut wrong = ticket.clone().into_bytes();
-        wrong[at] ^= 1;
-        assert!(denied(opening(&bucket, String::from_utf8(wrong).ok())), "one bit at {at}");
-    }
-    assert!(denied(opening(&bucket, Some(ticket[..ticket.len() - 2].into()))));
-    let session = test.store.open_remote(&opening(&bucket, Some(ticket.clone()))).unwrap();
-    assert!(session.about().read_only && session.shown().by_ticket);
-    assert!(matches!(call(&session, Some(in_slot(0, 1)), create("a"), b""), Err(Error::Posix(Posix::ReadOnly))));
-    test.run(test.store.unpublish(&bucket, Some("n1"))).unwrap();
-    let later = OpenRemote { id: SessionId(8), ..opening(&bucket, Some(ticket.clone())) };
-    assert!(denied(later.clone()), "it ended with the publication");
-    let next = test.publish(&bucket, "n1", true);
-    assert!(next != ticket && denied(later.clone()), "it is not valid for a later publication");
-    test.store.open_remote(&OpenRemote { ticket: Some(next.clone()), ..later }).unwrap();
-    let records = crate::store::all(&*test.store.core.meta.snapshot(), &[tag::PUBLICATION]).unwrap();
-    let secret = &hex_simd::decode_to_vec(&next["amt1-".len()..]).unwrap()[16..];
-    let has_secret = |value: &[u8]| value.windows(secret.len()).any(|window| window == secret);
-    assert!(!records.iter().any(|pair| has_secret(&pair.value)), "its hash alone is stored");
-    assert!(!format!("{:?}", test.run(test.store.ticket(&bucket, "n1"))).contains(&next[5..]));
-}
-
-#[test]
-fn a_ticket_that_needs_a_key_opens_nothing_without_one() {
-    let test = TestStore::in_memory();
-    let bucket = test.bucket("volume");
-    test.run(test.store.create_account("anna", false)).unwrap();
-    let ticket = test.publish_needing(&bucket, ("n1", false), false);
-    let alone = opening(&bucket, Some(ticket.clone()));
-    let denied = |open| matches!(test.store.open_remote(&open), Err(Error::Denied { .. }));
-    assert!(denied(alone.clone()), "the ticket alone");
-    let both = OpenRemote { account: Some("anna".into()), ..alone.clone() };
-    assert!(denied(both.clone()), "the account has no grant");
-    test.run(test.store.add_grant(&bucket, "anna", Mode::ReadWrite)).unwrap();
-    let session = test.store.open_remote(&both).unwrap();
-    assert!(session.shown().by_ticket && !session.about().read_only);
-    // The same publication, which asks for no key any more, and for one again.
-    assert_eq!(test.publish_needing(&bucket, ("n1", false), true), ticket);
-    let later = OpenRemote { id: SessionId(8), ..alone };
-    test.store.open_remote(&later).unwrap();
-    assert_eq!(test.publish_needing(&bucket, ("n1", false), false), ticket);
-    assert!(denied(later), "its node comes back");
-    test.run(test.store.unpublish(&bucket, Some("n1"))).unwrap();
-    assert!(denied(both), "the key alone goes on with no publication");
-}
-
-#[test]
-fn a_ticket_stays_valid_when_the_master_key_is_rotated() {
-    let test = TestStore::in_memory();
-    let bucket = test.bucket("volume");
-    let ticket = test.publish(&bucket, "n1", false);
-    test.run(test.store.rotate_master_key()).unwrap();
-    let next = test.publish(&bucket, "n1", false);
-    assert_ne!(next, ticket);
-    test.store.open_remote(&opening(&bucket, Some(ticket))).unwrap();
-    test.store.open_remote(&opening(&bucket, Some(next))).unwrap();
 }
 
 #[test]
