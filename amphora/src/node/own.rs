@@ -91,6 +91,11 @@ impl OwnNode {
         std::os::unix::net::UnixStream::connect(self.socket.path()).is_ok()
     }
 
+    /// Whether it does not answer, and its folder is there: it was killed with the process that starts it again.
+    pub fn is_left(&self) -> bool {
+        self.folder.exists() && !self.is_running()
+    }
+
     /// Starts it, unless it runs, and waits until it answers.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 //!
 //! - Separate processes access a mount, with a time limit: one that hangs fails its test.
 
+mod another_machine;
 mod busy;
 mod grants;
 mod keep_option;

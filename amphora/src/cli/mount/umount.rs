@@ -3,13 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use fuse::MountpointState;
 use fuse::holder::{Error, Holder};
 use proto::amphora::admin::v1 as admin;
 
 use crate::cli::client::{Client, absolute, answer, is_absent, own_node};
 use crate::config::{Env, SocketPath};
 use crate::failure::{Failure, with_causes};
-use crate::mounts::{Unmounting, unmount_without_server};
+use crate::mounts::{Unmounting, resolve, unmount_without_server};
+use crate::node::own::OwnNode;
 
 /// The socket of the systemd unit's fd holder.
 const HOLDER: &str = "/run/amphora-holder/holder.sock";
@@ -37,17 +39,23 @@ impl Umount {
             node.wait_for_end().await;
             return Ok(());
         }
-        if is_absent(socket) {
-            return self.without_server(socket, env);
+        let left = resolve(&self.dir).ok().and_then(|dir| OwnNode::of(&dir).ok()).filter(|node| {
+            let state = fuse::mountpoint_state(&self.dir);
+            node.is_left() && matches!(state, MountpointState::Silent | MountpointState::Stale)
+        });
+        if left.is_some() || is_absent(socket) {
+            return self.without_server(socket, left.as_ref(), env);
         }
         let request = admin::UnmountRequest { dir: absolute(&self.dir)?, lazy: self.lazy };
         let mut client = Client::connect(socket).await?;
         answer(client.mounts.unmount(request).await).map(drop)
     }
 
-    fn without_server(self, socket: &SocketPath, env: Env<'_>) -> Result<(), Failure> {
+    /// `left`: what is left of a node that served the mount alone.
+    fn without_server(self, socket: &SocketPath, left: Option<&OwnNode>, env: Env<'_>) -> Result<(), Failure> {
         let mut holders = Vec::new();
-        for path in self.holder_sockets(socket, env)? {
+        let of_node = left.map(|node| node.socket.holder_beside());
+        for path in of_node.into_iter().chain(self.holder_sockets(socket, env)?) {
             match Holder::connect(path.path()) {
                 Ok(holder) => holders.push(holder),
                 Err(Error::Absent { .. }) => {}
