@@ -24,7 +24,7 @@ const READS: [&str; 33] = [
     "/amphora.admin.v1.Admin/GetVolume",
     "/amphora.admin.v1.Mounts/MountStats",
     "/amphora.admin.v1.Mounts/WatchMount",
-    "/amphora.admin.v1.Mounts/NodeStatus",
+    "/amphora.admin.v1.Mounts/GetNodeStatus",
     "/amphora.admin.v1.Admin/Status",
     "/csi.v1.Identity/GetPluginInfo",
     "/csi.v1.Identity/GetPluginCapabilities",

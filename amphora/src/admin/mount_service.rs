@@ -56,7 +56,7 @@ impl Mounts for MountService {
         mount::watch(self, &r.into_inner()).map(Response::new)
     }
 
-    async fn node_status(&self, _: Request<api::NodeStatusRequest>) -> Answer<api::NodeStatusResponse> {
+    async fn get_node_status(&self, _: Request<api::NodeStatusRequest>) -> Answer<api::NodeStatusResponse> {
         Ok(Response::new(api::NodeStatusResponse {
             version: env!("CARGO_PKG_VERSION").into(),
             node: self.node.clone(),
