@@ -9,8 +9,17 @@ thread_local! {
 /// Runs a test whose servers are mounted from other network namespaces.
 pub fn elsewhere(test: fn()) {
     ELSEWHERE.set(true);
+    let _here_again = HereAgain;
     test();
-    ELSEWHERE.set(false);
+}
+
+/// Ends the effect of [`elsewhere`], also if its test panics: the next test may run in this thread.
+struct HereAgain;
+
+impl Drop for HereAgain {
+    fn drop(&mut self) {
+        ELSEWHERE.set(false);
+    }
 }
 
 /// Whether servers that this thread starts are mounted from other network namespaces.
