@@ -23,7 +23,7 @@ use crate::failure::Failure;
 const FOLDER: &str = "/run/amphora-mounts";
 /// The running program, even if its file was replaced.
 const THIS: &str = "/proc/self/exe";
-/// The file with the device number of the mount.
+/// The file with the device number and the path of the mount.
 const DEVICE: &str = "device";
 /// The file with the log of a node.
 const LOG: &str = "log";
@@ -70,18 +70,17 @@ impl OwnNode {
     pub fn found(dir: &Path) -> Option<Self> {
         let of_dir = Self::of(dir).ok().filter(Self::is_running);
         of_dir.or_else(|| {
-            let device = topmost_mount(dir).ok()??.device;
+            let record = record_of(dir)?;
             let folders = std::fs::read_dir(FOLDER).ok()?.flatten().map(|entry| entry.path());
-            let serves = |folder: &PathBuf| std::fs::read_to_string(folder.join(DEVICE)).is_ok_and(|own| own == device);
+            let serves = |folder: &PathBuf| std::fs::read_to_string(folder.join(DEVICE)).is_ok_and(|own| own == record);
             folders.filter(serves).find_map(|folder| Self::in_folder(folder).ok().filter(Self::is_running))
         })
     }
 
     /// Records which mount it serves, so that other mount namespaces find it.
     pub fn record(&self, dir: &Path) {
-        let device = topmost_mount(dir).ok().flatten().map(|mount| mount.device);
         // Without the record it is found from this mount namespace alone.
-        if let Some(Err(error)) = device.map(|device| std::fs::write(self.folder.join(DEVICE), device)) {
+        if let Some(Err(error)) = record_of(dir).map(|record| std::fs::write(self.folder.join(DEVICE), record)) {
             tracing::debug!(%error, "the device of a mount is not recorded");
         }
     }
@@ -144,6 +143,13 @@ impl OwnNode {
         let lines: Vec<_> = log.lines().collect();
         lines[lines.len().saturating_sub(5)..].join(" / ")
     }
+}
+
+/// What names the mount at a directory in each mount namespace: its device number, which is used again after its end, and
+/// its path.
+fn record_of(dir: &Path) -> Option<String> {
+    let mount = topmost_mount(dir).ok()??;
+    Some(format!("{} {}", mount.device, dir.display()))
 }
 
 /// A file that says that a node ended with an error.

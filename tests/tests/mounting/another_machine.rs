@@ -31,14 +31,16 @@ fn credentials(server: &Server, name: &str, key: &Credentials) -> String {
 
 /// A device number as the kernel lists it.
 fn number(device: u64) -> String {
-    format!("{}:{}", device >> 8 & 0xFFF, device & 0xFF | device >> 12 & 0xFFF00)
+    format!("{}:{} ", device >> 8 & 0xFFF, device & 0xFF | device >> 12 & 0xFFF00)
 }
 
 /// Whether a node of its own still has a mount with this device.
 fn has_node(device: u64) -> bool {
     let number = number(device);
     let folders = std::fs::read_dir("/run/amphora-mounts").into_iter().flatten().flatten();
-    folders.map(|folder| folder.path().join("device")).any(|file| std::fs::read_to_string(file).is_ok_and(|own| own == number))
+    folders
+        .map(|folder| folder.path().join("device"))
+        .any(|file| std::fs::read_to_string(file).is_ok_and(|own| own.starts_with(&number)))
 }
 
 #[test]
@@ -119,7 +121,8 @@ fn a_mount_whose_node_is_gone_can_be_unmounted() {
 fn nodes_of(device: u64, argument: &str) -> Vec<rustix::process::Pid> {
     let folders = std::fs::read_dir("/run/amphora-mounts").into_iter().flatten().flatten().map(|folder| folder.path());
     let number = number(device);
-    let own = folders.filter(|folder| std::fs::read_to_string(folder.join("device")).is_ok_and(|own| own == number));
+    let own = folders
+        .filter(|folder| std::fs::read_to_string(folder.join("device")).is_ok_and(|own| own.starts_with(&number)));
     let own: Vec<_> = own.collect();
     let processes = std::fs::read_dir("/proc").expect("processes").flatten();
     let found = processes.filter_map(|process| {

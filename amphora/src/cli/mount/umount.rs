@@ -6,6 +6,7 @@ use clap::Args;
 use fuse::MountpointState;
 use fuse::holder::{Error, Holder};
 use proto::amphora::admin::v1 as admin;
+use tonic::Code;
 
 use crate::cli::client::{Client, absolute, answer, is_absent, own_node};
 use crate::config::{Env, SocketPath};
@@ -35,9 +36,13 @@ impl Umount {
     pub(in crate::cli) async fn run(self, socket: &SocketPath, env: Env<'_>) -> Result<(), Failure> {
         if let Some(node) = own_node(&self.dir) {
             let request = admin::UnmountRequest { dir: absolute(&self.dir)?, lazy: self.lazy };
-            answer(Client::connect(&node.socket).await?.mounts.unmount(request).await)?;
-            node.wait_for_end().await;
-            return Ok(());
+            let unmounted = Client::connect(&node.socket).await?.mounts.unmount(request).await;
+            // A node whose mount has just ended does not know another mount at the same directory.
+            if !unmounted.as_ref().is_err_and(|status| status.code() == Code::NotFound) {
+                answer(unmounted)?;
+                node.wait_for_end().await;
+                return Ok(());
+            }
         }
         let left = resolve(&self.dir).ok().and_then(|dir| OwnNode::of(&dir).ok()).filter(|node| {
             let state = fuse::mountpoint_state(&self.dir);
