@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -16,6 +16,8 @@ use parking_lot::{Condvar, Mutex};
 const WAITING_MAX: usize = 65_536;
 /// The most resting threads.
 const RESTING_MAX: usize = 4;
+/// How long a thread rests before it ends.
+const REST: Duration = Duration::from_secs(5);
 
 /// Drops names of one directory, then its listing.
 pub(crate) trait Drops: Clone + Send + 'static {
@@ -42,7 +44,10 @@ struct State {
     /// The directories whose names are being dropped, with the names that are not dropped yet.
     waiting: HashMap<u64, BTreeSet<String>>,
     names: usize,
-    resting: Vec<Sender<u64>>,
+    /// Threads with nothing to do, by their turn.
+    resting: Vec<(u64, Sender<u64>)>,
+    /// The last turn.
+    turn: u64,
 }
 
 impl<D: Drops> Couriers<D> {
@@ -62,7 +67,7 @@ impl<D: Drops> Couriers<D> {
         if !is_new {
             return;
         }
-        while let Some(thread) = state.resting.pop() {
+        while let Some((_, thread)) = state.resting.pop() {
             if thread.send(directory).is_ok() {
                 return;
             }
@@ -71,7 +76,7 @@ impl<D: Drops> Couriers<D> {
         let (drops, shared) = (self.drops.clone(), Arc::clone(&self.shared));
         let started = std::thread::Builder::new().name("fuse-names".into()).spawn(move || {
             carry(&drops, &shared, directory);
-            while let Some(next) = rest(&shared).and_then(|next| next.recv().ok()) {
+            while let Some(next) = rest(&shared) {
                 carry(&drops, &shared, next);
             }
         });
@@ -124,15 +129,34 @@ fn next(shared: &Shared, directory: u64) -> Option<String> {
     Some(name)
 }
 
-/// Where a thread that has nothing to do receives its next directory.
-fn rest(shared: &Shared) -> Option<Receiver<u64>> {
-    let mut state = shared.state.lock();
-    if state.resting.len() >= RESTING_MAX {
-        return None;
-    }
+/// Waits for the next directory; `None` if the thread is not needed any more.
+fn rest(shared: &Shared) -> Option<u64> {
     let (sender, next) = channel();
-    state.resting.push(sender);
-    Some(next)
+    let turn = {
+        let mut state = shared.state.lock();
+        if state.resting.len() >= RESTING_MAX {
+            return None;
+        }
+        state.turn += 1;
+        let turn = state.turn;
+        state.resting.push((turn, sender));
+        turn
+    };
+    match next.recv_timeout(REST) {
+        Ok(directory) => Some(directory),
+        Err(RecvTimeoutError::Disconnected) => None,
+        Err(RecvTimeoutError::Timeout) => {
+            let mut state = shared.state.lock();
+            let at = state.resting.iter().position(|(resting, _)| *resting == turn);
+            if let Some(at) = at {
+                state.resting.swap_remove(at);
+                return None;
+            }
+            drop(state);
+            // It was just given a directory.
+            next.recv().ok()
+        }
+    }
 }
 
 impl<D> Drop for Couriers<D> {
@@ -144,7 +168,7 @@ impl<D> Drop for Couriers<D> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::sync::mpsc::Receiver;
 
     use super::*;
 
