@@ -1,7 +1,7 @@
 //! Mounts of a store on another machine as commands: what they start, what they refuse, and what they leave.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::Duration;
 
 use super::{BUCKET, folder, text};
 use crate::support::agree::both_agree;
@@ -29,18 +29,13 @@ fn credentials(server: &Server, name: &str, key: &Credentials) -> String {
     text(&file).to_owned()
 }
 
-/// A device number as the kernel lists it.
-fn number(device: u64) -> String {
-    format!("{}:{} ", device >> 8 & 0xFFF, device & 0xFF | device >> 12 & 0xFFF00)
-}
-
-/// Whether a node of its own still has a mount with this device.
-fn has_node(device: u64) -> bool {
-    let number = number(device);
-    let folders = std::fs::read_dir("/run/amphora-mounts").into_iter().flatten().flatten();
-    folders
-        .map(|folder| folder.path().join("device"))
-        .any(|file| std::fs::read_to_string(file).is_ok_and(|own| own.starts_with(&number)))
+/// The folders of nodes that have the mount at a directory.
+fn folders_of(dir: &Path) -> Vec<std::path::PathBuf> {
+    let folders = std::fs::read_dir("/run/amphora-mounts").into_iter().flatten().flatten().map(|folder| folder.path());
+    let is_of = |folder: &std::path::PathBuf| {
+        std::fs::read_to_string(folder.join("device")).is_ok_and(|record| record.ends_with(&format!(" {}", text(dir))))
+    };
+    folders.filter(is_of).collect()
 }
 
 #[test]
@@ -50,12 +45,11 @@ fn a_mount_needs_no_server_here_and_leaves_nothing() {
     let root = server.ready().word("credentials");
     let authority = server.home().data_dir().join("volume-ca.pem");
     json(&server, &[&mount_args(&server, &dir, root)[..], &["--ca", text(&authority)]].concat());
-    let device = dir.metadata().expect("it is mounted").dev();
-    assert!(has_node(device));
+    assert_eq!(folders_of(&dir).len(), 1);
     std::fs::write(dir.join("a file"), "content").expect("written");
     assert_eq!(both_agree(&server, BUCKET, &dir).files, 1);
     json(&server, &["umount", text(&dir)]);
-    assert!(!has_node(device), "its node ends with it");
+    assert!(folders_of(&dir).is_empty(), "its node ends with it");
     assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0);
 }
 
@@ -105,25 +99,21 @@ fn a_mount_whose_node_is_gone_can_be_unmounted() {
     need!(root_and_fuse());
     let (server, dir) = served();
     json(&server, &mount_args(&server, &dir, server.ready().word("credentials")));
-    let device = dir.metadata().expect("it is mounted").dev();
     // The process that starts the node again goes first.
     for role in ["--detached", "--while-needed"] {
-        for pid in nodes_of(device, role) {
+        for pid in nodes_of(&dir, role) {
             // An ended process is no error.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
+        wait_until(Duration::from_secs(10), || nodes_of(&dir, role).is_empty().then_some(())).expect("killed");
     }
     json(&server, &["umount", "--lazy", text(&dir)]);
     assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0);
 }
 
-/// The processes of the node of the mount with this device, by an argument that they have.
-fn nodes_of(device: u64, argument: &str) -> Vec<rustix::process::Pid> {
-    let folders = std::fs::read_dir("/run/amphora-mounts").into_iter().flatten().flatten().map(|folder| folder.path());
-    let number = number(device);
-    let own = folders
-        .filter(|folder| std::fs::read_to_string(folder.join("device")).is_ok_and(|own| own.starts_with(&number)));
-    let own: Vec<_> = own.collect();
+/// The processes of the node of the mount at a directory, by an argument that they have.
+fn nodes_of(dir: &Path, argument: &str) -> Vec<rustix::process::Pid> {
+    let own = folders_of(dir);
     let processes = std::fs::read_dir("/proc").expect("processes").flatten();
     let found = processes.filter_map(|process| {
         let pid = process.file_name().to_str()?.parse().ok().and_then(rustix::process::Pid::from_raw)?;
