@@ -55,17 +55,8 @@ impl Driver {
     /// Revokes the access of `account` to a bucket, and deletes the account with its key. An unknown account counts as
     /// revoked.
     pub(crate) async fn revoke(&self, bucket_id: &str, account: &str) -> Result<(), Status> {
-        if !account.starts_with(ACCESS_PREFIX) {
-            return Err(Status::invalid_argument(format!(
-                "account \"{account}\" was not made by this driver; give the account id that the grant answered"
-            )));
-        }
-        match self.find_account(account).await? {
-            None => return Ok(()),
-            Some(found) if !made::is_access(&found) => {
-                return Err(Status::failed_precondition(format!("account \"{account}\": {NOT_OURS}")));
-            }
-            Some(_) => {}
+        if !self.is_own_account(account).await? {
+            return Ok(());
         }
         let granted = self.granted_buckets(account).await?;
         // Deleting a bucket may leave the account without a grant. If it has grants for other buckets only, the caller
@@ -76,6 +67,22 @@ impl Driver {
         match self.store.delete_account(account).await {
             Err(Error::NotFound { .. }) => Ok(()),
             deleted => deleted.map_err(|error| status::of(&error)),
+        }
+    }
+
+    /// Whether the account exists; an account that this driver did not create is refused.
+    pub(crate) async fn is_own_account(&self, account: &str) -> Result<bool, Status> {
+        if !account.starts_with(ACCESS_PREFIX) {
+            return Err(Status::invalid_argument(format!(
+                "account \"{account}\" was not made by this driver; give the account id that the grant answered"
+            )));
+        }
+        match self.find_account(account).await? {
+            None => Ok(false),
+            Some(found) if !made::is_access(&found) => {
+                Err(Status::failed_precondition(format!("account \"{account}\": {NOT_OURS}")))
+            }
+            Some(_) => Ok(true),
         }
     }
 
@@ -97,7 +104,7 @@ impl Driver {
 }
 
 /// The account name of the access `name`.
-fn account_name(name: &str) -> Result<String, Status> {
+pub(crate) fn account_name(name: &str) -> Result<String, Status> {
     if name.is_empty() {
         return Err(Status::invalid_argument("name is missing: give the name of the access"));
     }
@@ -109,7 +116,8 @@ fn taken(account: &str) -> Error {
     Error::Exists { noun: Noun::Account, name: account.to_owned(), why: NOT_OURS.to_owned() }
 }
 
-fn no_such_bucket(id: &str) -> Status {
+/// The refusal for a bucket that does not exist.
+pub(crate) fn no_such_bucket(id: &str) -> Status {
     status::of(&Error::not_found(Noun::Bucket, id))
 }
 

@@ -19,8 +19,8 @@ use crate::rpc::read;
 use crate::{Driver, OWNER, made, status};
 
 impl Driver {
-    /// Creates the bucket `name`, or finds it as created before.
-    pub(crate) async fn create_bucket(&self, name: &str, parameters: BucketParameters) -> Result<(), Status> {
+    /// Creates the bucket `name`, or finds it as created before; returns its name.
+    pub(crate) async fn create_bucket(&self, name: &str, parameters: BucketParameters) -> Result<BucketName, Status> {
         let name: BucketName = name.parse().map_err(|error| status::of(&error))?;
         let mut attributes = parameters.attributes(&self.config.driver_name);
         attributes.insert(NAME.to_owned(), name.to_string());
@@ -40,8 +40,7 @@ impl Driver {
             Err(error @ Error::Exists { .. }) => self.settle(name.clone(), attributes, error).await?,
             Err(error) => return Err(status::of(&error)),
         }
-        self.rate.wait(&name).await;
-        Ok(())
+        Ok(name)
     }
 
     /// Distinguishes a bucket that changed since it was created for this request from one created for another.

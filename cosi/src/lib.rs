@@ -8,8 +8,9 @@
 //! - Every call may be repeated, even several times concurrently: a repeated call returns the same answer as the first,
 //!   with the same secret.
 //! - A call runs to its end even if its caller disconnects, and a failed call undoes its steps.
-//! - What differs between versions of the specification is in a module of the version's name; `bucket.rs` and
-//!   `access.rs` serve all versions.
+//! - Both versions of the specification, v1alpha1 and v1alpha2, are answered on one socket. What differs between them is
+//!   in a module of the version's name; `bucket.rs` serves both, `access.rs` the accesses of v1alpha1 to one bucket, and
+//!   `multi_bucket.rs` those of v1alpha2.
 //!
 //! A crash between two steps leaves an account without a key, or a bucket whose keys are gone; repeating the call
 //! completes it.
@@ -17,12 +18,14 @@
 mod access;
 mod bucket;
 mod made;
+mod multi_bucket;
 mod parameters;
 mod rate;
 mod rpc;
 pub mod size;
 mod status;
 pub mod v1alpha1;
+mod v1alpha2;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +56,8 @@ pub struct Config {
 
 /// The services of all versions, for one socket.
 pub fn routes(store: Store, config: Config) -> Routes {
-    v1alpha1::routes(&Driver::new(store, config))
+    let driver = Driver::new(store, config);
+    v1alpha2::routes(v1alpha1::routes(&driver), &driver)
 }
 
 /// The operations, for all versions.

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use objstore::store::{Mode, Versioning};
+use objstore::store::{Bucket, Mode, Versioning};
 use objstore::{Error, Result};
 
 use crate::size;
@@ -41,6 +41,13 @@ impl BucketParameters {
         Ok(parameters)
     }
 
+    /// Parses the parameters that an existing bucket must match.
+    pub(crate) fn parse_given(given: &HashMap<String, String>) -> Result<GivenParameters> {
+        let parsed = Self::parse(given)?;
+        let versioning = given.contains_key("versioning").then_some(parsed.versioning);
+        Ok(GivenParameters { quota_bytes: parsed.quota_bytes, versioning })
+    }
+
     /// The attributes to store with a bucket, by which a repeated request is recognized though the quota changed since.
     pub(crate) fn attributes(self, driver_name: &str) -> BTreeMap<String, String> {
         let quota = self.quota_bytes.map(|bytes| (QUOTA.to_owned(), bytes.to_string()));
@@ -50,6 +57,25 @@ impl BucketParameters {
         };
         let fixed = [(DRIVER.to_owned(), driver_name.to_owned()), (VERSIONING.to_owned(), versioning.to_owned())];
         fixed.into_iter().chain(quota).collect()
+    }
+}
+
+/// The parameters of a BucketClass that were given; the others match every bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GivenParameters {
+    quota_bytes: Option<u64>,
+    versioning: Option<Versioning>,
+}
+
+impl GivenParameters {
+    /// The parameter that a bucket does not match.
+    pub(crate) fn differs_from(self, bucket: &Bucket) -> Option<&'static str> {
+        if self.quota_bytes.is_some_and(|quota| bucket.quota_bytes != Some(quota)) {
+            return Some("quota");
+        }
+        let enabled = |versioning| versioning == Versioning::Enabled;
+        let differs = self.versioning.is_some_and(|asked| enabled(asked) != enabled(bucket.versioning));
+        differs.then_some("versioning")
     }
 }
 

@@ -70,7 +70,8 @@ impl Provisioner for Service {
 async fn create(driver: Driver, request: DriverCreateBucketRequest) -> Result<DriverCreateBucketResponse, Status> {
     required("name", &request.name)?;
     let parameters = BucketParameters::parse(&request.parameters).map_err(|error| status::of(&error))?;
-    driver.create_bucket(&request.name, parameters).await?;
+    let name = driver.create_bucket(&request.name, parameters).await?;
+    driver.rate.wait(&name).await;
     let s3 = S3 { region: driver.config.region.clone(), signature_version: S3SignatureVersion::S3v4.into() };
     let bucket_info = Protocol { r#type: Some(protocol::Type::S3(s3)) };
     Ok(DriverCreateBucketResponse { bucket_id: request.name, bucket_info: Some(bucket_info) })

@@ -1,5 +1,7 @@
 //! Operations on grants: what an account may do with a bucket. Without a grant, nothing.
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 
 use super::types::{Account, Grant, Mode};
@@ -56,6 +58,20 @@ pub(super) fn delete_of_account(txn: &mut dyn Txn, account: u64) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The grants of an account, by the buckets' ids.
+pub(super) fn of_account(read: &dyn Read, account: u64) -> Result<BTreeMap<u64, Mode>> {
+    let mut grants = BTreeMap::new();
+    for pair in super::all(read, &[tag::GRANT])? {
+        if let (Some(bucket), Some(holder)) = (key::u64_at(&pair.key, 1), key::u64_at(&pair.key, 9))
+            && holder == account
+            && let Some(mode) = mode_of(decode("a grant", &pair.value)?)
+        {
+            grants.insert(bucket, mode);
+        }
+    }
+    Ok(grants)
 }
 
 impl Store {

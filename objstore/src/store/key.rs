@@ -42,7 +42,7 @@ fn letters<const N: usize>(random: &dyn Random, alphabet: &[u8; N], count: usize
 }
 
 /// The keys of an account, oldest first.
-fn of_account(read: &dyn Read, id: u64) -> Result<Vec<StoredKey>> {
+pub(super) fn of_account(read: &dyn Read, id: u64) -> Result<Vec<StoredKey>> {
     let mut held: Vec<StoredKey> = all(read)?.into_iter().filter(|held| held.record.account == id).collect();
     held.sort_by_key(|held| held.record.created);
     Ok(held)

@@ -5,6 +5,7 @@ use prost::Message;
 use super::test_store::{TestStore, name};
 use crate::error::{Error, Noun};
 use crate::meta::Durability;
+use crate::name::BucketName;
 use crate::record::account::Account as Record;
 use crate::record::key::{self, tag};
 use crate::store::*;
@@ -92,4 +93,59 @@ fn a_mounted_snapshot_is_in_use() {
     test.run(test.store.delete_unused_snapshot("then")).unwrap();
     let absent = test.run(test.store.delete_unused_snapshot("then"));
     assert!(matches!(absent, Err(Error::NotFound { noun: Noun::Snapshot, .. })));
+}
+
+#[test]
+fn an_access_of_a_driver_is_made_whole_and_never_changed() {
+    let test = TestStore::in_memory();
+    let (one, two) = (test.bucket("one"), test.bucket("two"));
+    let ask = |grants: &[(&BucketName, Mode)]| DriverAccess {
+        account: "cosi-ba-1".into(),
+        creator: Creator::Cosi,
+        grants: grants.iter().map(|(bucket, mode)| ((*bucket).clone(), *mode)).collect(),
+    };
+    let absent = name("absent");
+    let refused = test.run(test.store.make_driver_access(ask(&[(&one, Mode::Read), (&absent, Mode::Read)])));
+    assert!(matches!(refused, Err(Error::NotFound { noun: Noun::Bucket, .. })), "{refused:?}");
+    assert!(test.store.account("cosi-ba-1").is_err(), "a refused access leaves no account");
+
+    let both = [(&one, Mode::Read), (&two, Mode::ReadWrite)];
+    let key = test.run(test.store.make_driver_access(ask(&both))).unwrap();
+    let again = test.run(test.store.make_driver_access(ask(&both))).unwrap();
+    assert_eq!((&key.id, key.secret.reveal()), (&again.id, again.secret.reveal()));
+    for other in [&both[..1], &[(&one, Mode::ReadWrite), (&two, Mode::ReadWrite)]] {
+        let refused = test.run(test.store.make_driver_access(ask(other)));
+        assert!(matches!(refused, Err(Error::Exists { noun: Noun::Account, .. })), "{refused:?}");
+    }
+    let account = test.store.account("cosi-ba-1").unwrap();
+    let access = |bucket: &BucketName| test.store.access(&account, bucket).unwrap();
+    assert_eq!((access(&one), access(&two)), (Some(Mode::Read), Some(Mode::ReadWrite)));
+
+    test.run(test.store.revoke_driver_access("cosi-ba-1", vec![one.clone(), absent.clone()])).unwrap();
+    assert_eq!((access(&one), access(&two)), (None, Some(Mode::ReadWrite)), "the other bucket stays open");
+    test.run(test.store.revoke_driver_access("cosi-ba-1", vec![two.clone()])).unwrap();
+    assert!(test.store.account("cosi-ba-1").is_err() && test.store.identify(&key.id).unwrap().is_none());
+    test.run(test.store.revoke_driver_access("cosi-ba-1", vec![two])).unwrap();
+}
+
+#[test]
+fn an_access_of_a_driver_completes_only_an_account_of_its_own_without_a_key() {
+    let test = TestStore::in_memory();
+    let (one, two) = (test.bucket("one"), test.bucket("two"));
+    let ask = |account: &str| DriverAccess {
+        account: account.into(),
+        creator: Creator::Cosi,
+        grants: [(one.clone(), Mode::Read)].into(),
+    };
+    for (name, creator) in [("cosi-mine", Creator::Administrator), ("cosi-left", Creator::Cosi)] {
+        test.run(test.store.create_account_as(name, false, creator)).unwrap();
+        test.run(test.store.add_grant(&two, name, Mode::Owner)).unwrap();
+    }
+    let refused = test.run(test.store.make_driver_access(ask("cosi-mine")));
+    assert!(matches!(refused, Err(Error::Exists { noun: Noun::Account, .. })), "{refused:?}");
+    assert!(test.store.keys(Some("cosi-mine")).unwrap().is_empty());
+    test.run(test.store.make_driver_access(ask("cosi-left"))).unwrap();
+    let left = test.store.account("cosi-left").unwrap();
+    assert_eq!(test.store.access(&left, &one).unwrap(), Some(Mode::Read));
+    assert_eq!(test.store.access(&left, &two).unwrap(), None, "what was granted before the key is not handed out");
 }
