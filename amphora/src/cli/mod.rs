@@ -230,7 +230,7 @@ mod tests {
              --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --website-listen 127.0.0.1:0 --website-domain w --volume-listen 127.0.0.1:0 --volume-cert c --volume-key k --volume-lease 5s --s3-max-connections 9 \
              --s3-block-public-access false --s3-presigned-v2 false --s3-access-log-delay 1m --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi \
              --holder-endpoint unix:///e --start-holder false --no-holder --unmount-at-exit --master-key-file k --core-dumps",
-            "holder --socket unix:///e --detached",
+            "holder --socket unix:///e --detached --node d",
             "bucket create b --quota 10Gi --versioning --from-snapshot s --owner a",
             "bucket list --output json",
             "--output json --admin-endpoint unix:///d bucket show b",
@@ -257,7 +257,7 @@ mod tests {
             "mount b /mnt --server h:1 --ca c --credentials f",
             "node --server h:1 --ca c --csi-node-endpoint unix:///c --csi-driver-name a.b --http-listen 127.0.0.1:0 --node-id n",
             "node --state-dir d --node-id n --holder-endpoint unix:///h --start-holder false --no-holder --unmount-at-exit \
-             --max-mounts 9 --log-format json --log-level warn --core-dumps --while-needed --detached",
+             --max-mounts 9 --log-format json --log-level warn --core-dumps --while-needed --detached --again",
             "mount stats",
             "mount stats /mnt",
             "mount trace /mnt",

@@ -11,6 +11,8 @@ mod start;
 
 pub use start::{Missing, find, require};
 
+use std::path::PathBuf;
+
 use clap::Args;
 use fuse::holder::{Lifetime, Service};
 
@@ -30,6 +32,9 @@ pub struct Holder {
     /// Leave the session of the starting process, and end when no mount is held; `serve` starts the holder in this way
     #[arg(long)]
     detached: bool,
+    /// Start the node of this folder while no process serves the mounts; `amphora mount --server` uses it
+    #[arg(long, value_name = "DIR", hide = true)]
+    node: Option<PathBuf>,
 }
 
 impl Holder {
@@ -38,7 +43,7 @@ impl Holder {
     /// # Errors
     /// [`Failure::Failed`] if it cannot start.
     pub fn run(self, env: Env<'_>) -> Result<(), Failure> {
-        let Self { socket, detached } = self;
+        let Self { socket, detached, node } = self;
         crate::process::forbid_core_dumps();
         if detached {
             close_inherited();
@@ -47,6 +52,10 @@ impl Holder {
         socket.make_folder().map_err(failed)?;
         let lifetime = if detached { Lifetime::WhileNeeded } else { Lifetime::Forever };
         let service = Service::bind(socket.path(), PROGRAM, lifetime).map_err(|error| failed(error.to_string()))?;
+        let service = match node {
+            Some(folder) => service.with_starter(start::starter(folder)),
+            None => service,
+        };
         if detached {
             // It listens already, so the starter can connect as soon as the parent process ends.
             detach().map_err(|error| failed(format!("it cannot leave its session ({error})")))?;

@@ -1,6 +1,7 @@
 //! Finding and starting the fd holder for a server.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -33,10 +34,12 @@ pub fn find(socket: &SocketPath) -> Result<Option<Holder>, Error> {
 }
 
 /// What to do where no holder answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// Start one, which outlives this process.
     Start,
+    /// Start one, which starts the node of this folder again while it does not run.
+    StartWithNode(PathBuf),
     /// Report it absent: the holder is a service of its own, which is started again by others. A holder started here
     /// would take its socket, and might end with the container of this process.
     Await,
@@ -46,12 +49,12 @@ pub enum Missing {
 ///
 /// # Errors
 /// If there is none and it may not or cannot be started, or there is no common protocol version.
-pub fn require(socket: &SocketPath, missing: Missing) -> Result<Holder, Error> {
+pub fn require(socket: &SocketPath, missing: &Missing) -> Result<Holder, Error> {
     match (find(socket)?, missing) {
         (Some(holder), _) => Ok(holder),
-        (None, Missing::Start) => match find_restarted(socket)? {
+        (None, Missing::Start | Missing::StartWithNode(_)) => match find_restarted(socket)? {
             Some(holder) => Ok(holder),
-            None => start_and_connect(socket),
+            None => start_and_connect(socket, missing),
         },
         (None, Missing::Await) => {
             let source = std::io::Error::other("it is not started here (--start-holder false)");
@@ -75,10 +78,10 @@ fn find_restarted(socket: &SocketPath) -> Result<Option<Holder>, Error> {
     Ok(None)
 }
 
-fn start_and_connect(socket: &SocketPath) -> Result<Holder, Error> {
+fn start_and_connect(socket: &SocketPath, missing: &Missing) -> Result<Holder, Error> {
     let mut failed = String::new();
     for _ in 0..TRIES {
-        failed = start(socket).err().unwrap_or_default();
+        failed = start(socket, missing).err().unwrap_or_default();
         // A concurrent start is no problem: either holder will do.
         match Holder::connect(socket.path()) {
             Err(error) if error.is_broken() => std::thread::sleep(PAUSE),
@@ -90,9 +93,12 @@ fn start_and_connect(socket: &SocketPath) -> Result<Holder, Error> {
 }
 
 /// Starts a holder that outlives this process; it listens when this returns.
-fn start(socket: &SocketPath) -> Result<(), String> {
+fn start(socket: &SocketPath, missing: &Missing) -> Result<(), String> {
     let mut command = Command::new(THIS);
     command.arg0("amphora").args(["holder", "--detached", "--socket"]).arg(socket.path());
+    if let Missing::StartWithNode(folder) = missing {
+        command.arg("--node").arg(folder);
+    }
     // It needs nothing from the environment, which may contain the root key.
     command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let ended = command.output().map_err(|error| format!("it cannot be started ({error})"))?;
@@ -108,4 +114,16 @@ fn start(socket: &SocketPath) -> Result<(), String> {
     }
     let said = String::from_utf8_lossy(&ended.stderr).trim().replace('\n', " ");
     Err(format!("it ended with {}: {said}", ended.status))
+}
+
+/// What a holder calls while nothing serves the mounts of the node with this folder: it starts the process that starts the
+/// node, unless that process runs.
+pub fn starter(folder: PathBuf) -> fuse::holder::Starter {
+    Box::new(move || {
+        let mut command = Command::new(THIS);
+        command.arg0("amphora").args(["node", "--detached", "--again", "--state-dir"]).arg(&folder);
+        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        // It leaves at once, with or without a process in the background. A failure is tried again.
+        let _ = command.status();
+    })
 }

@@ -81,7 +81,7 @@ impl Holding {
             None => Inheritance::default(),
         };
         let dial = socket.clone();
-        let fd_holder = FdHolder::new(holder, Box::new(move || holder::require(&dial, missing)))
+        let fd_holder = FdHolder::new(holder, Box::new(move || holder::require(&dial, &missing)))
             .map_err(|error| format!("no thread for the holder: {error}"))?;
         Ok((Self { fd_holder: Arc::new(fd_holder), store }, left))
     }

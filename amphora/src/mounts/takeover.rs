@@ -6,6 +6,7 @@
 //! - A revoked grant does not end a mount: its requests are refused until there is a grant again.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use fuse::Refusal;
 use fuse::holder::Held;
@@ -87,6 +88,8 @@ impl Table {
         let mount = fuse::take_over(files, held, options, holding.fd_holder.clone())?;
         let dir = mount.path().to_owned();
         tracing::info!(bucket = %request.bucket, dir = %dir.display(), "taken over");
+        // A process that ends with its mounts need not wait for a first one.
+        self.is_used.store(true, Ordering::Release);
         if mount.is_attached() {
             if let Err(error) = self.record(&dir, &request, &mount) {
                 let error = crate::failure::with_causes(&error);

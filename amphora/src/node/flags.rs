@@ -64,6 +64,9 @@ pub struct NodeFlags {
     /// Leave the session of the starting process, and start the node again if it crashes
     #[arg(long, hide = true)]
     pub detached: bool,
+    /// With --detached: do nothing if the node of the folder is started again already, or has ended
+    #[arg(long, hide = true)]
+    pub again: bool,
 }
 
 impl NodeFlags {

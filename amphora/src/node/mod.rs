@@ -48,7 +48,7 @@ const INCARNATION: &str = "incarnation";
 /// [`Failure::Usage`] for invalid settings, [`Failure::Failed`] for a failed start or a failed endpoint.
 pub fn run(flags: NodeFlags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), Failure> {
     if flags.detached {
-        return own::supervise(&flags.state_dir);
+        return own::supervise(&flags.state_dir, flags.again);
     }
     crate::memory::set_up();
     crate::logs::start(&flags.log_level, flags.log_format, None)?;
@@ -187,7 +187,11 @@ async fn holding(flags: &NodeFlags, state_dir: &Path) -> Result<(Option<Holding>
         return Ok(Default::default());
     }
     let socket = flags.holder_endpoint.clone().map_or_else(|| default_socket(state_dir, "holder"), Ok)?;
-    let missing = if flags.start_holder { Missing::Start } else { Missing::Await };
+    let missing = match (flags.start_holder, flags.while_needed) {
+        (false, _) => Missing::Await,
+        (true, true) => Missing::StartWithNode(state_dir.to_owned()),
+        (true, false) => Missing::Start,
+    };
     let state_dir = state_dir.to_owned();
     let found = blocking("asking the holder", move || Holding::find(&socket, missing, &state_dir)).await?;
     found.map(|(holding, inheritance)| (Some(holding), inheritance)).map_err(Failure::failed)

@@ -2,12 +2,15 @@
 //!
 //! - Each mount has a folder below [`FOLDER`], named by its directory and mount namespace. So two network namespaces, or
 //!   two containers, do not share a process. From another mount namespace it is found by the device of its mount.
-//! - A small process starts it again after a crash. The holder keeps the mount meanwhile.
+//! - A small process starts it again after a crash. The holder keeps the mount meanwhile, and starts that process again if
+//!   nothing has served the mount for some seconds.
 //!
-//! A crash of the small process leaves the node, which is then not started again after a crash of its own:
-//! `amphora mount` of the same directory starts it again.
+//! A crash of the small process leaves the node; a later crash of the node leaves the mount to the holder, which starts
+//! both. A crash of the holder leaves the mount to the node, which starts the next holder. If node and holder die at the
+//! same moment, no process has the mount's device any more: a dead mount and this folder are left, which `amphora umount`
+//! removes.
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, TryLockError};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
@@ -126,11 +129,24 @@ impl OwnNode {
         Ok(())
     }
 
-    /// Waits until it has ended, after its mount has. It ends in any case: no error is reported.
+    /// Removes what it left, unless a process is starting it again: that one removes it.
+    pub fn remove(&self) {
+        let lock = OpenOptions::new().write(true).open(self.folder.with_extension("lock"));
+        // Held until the folder is removed, so that no process starts with half of it.
+        if lock.is_ok_and(|lock| lock.try_lock().is_ok() && std::fs::remove_dir_all(&self.folder).is_err()) {
+            tracing::debug!(folder = %self.folder.display(), "the folder of an ended mount is not removed");
+        }
+    }
+
+    /// Waits until it has ended, after its mount has. It ends in any case: no error is reported. Where the process that
+    /// starts it again was killed, the folder is removed here.
     pub async fn wait_for_end(&self) {
         let started = Instant::now();
         while self.folder.exists() && started.elapsed() < END {
             tokio::time::sleep(PAUSE).await;
+            if !self.is_running() {
+                self.remove();
+            }
         }
     }
 
@@ -159,15 +175,29 @@ const FAILED: &str = "failed";
 ///
 /// # Errors
 /// [`Failure::Failed`] if the folder cannot be used or the background cannot be entered.
-pub(super) fn supervise(folder: &Path) -> Result<(), Failure> {
+pub(super) fn supervise(folder: &Path, again: bool) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::failed(format!("{}: {error}", folder.display()));
+    if again {
+        // The holder, which started this process, is never chosen by the OOM killer: a node may be.
+        let _ = std::fs::write("/proc/self/oom_score_adj", "0");
+    }
     if let Some(parent) = folder.parent() {
         std::fs::create_dir_all(parent).map_err(failed)?;
     }
     // Held while this process lives, so that the node of a mount that is just ending has ended.
     let lock =
         OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(folder.with_extension("lock"));
-    let lock = lock.and_then(|lock| lock.lock().map(|()| lock)).map_err(failed)?;
+    let lock = lock.map_err(failed)?;
+    match lock.try_lock() {
+        // Another process starts the node again.
+        Err(TryLockError::WouldBlock) if again => return Ok(()),
+        Err(TryLockError::WouldBlock) => lock.lock().map_err(failed)?,
+        locked => locked.map_err(|error| failed(error.into()))?,
+    }
+    if again && !folder.exists() {
+        // The node has ended with its mount.
+        return Ok(());
+    }
     std::fs::create_dir_all(folder).map_err(failed)?;
     let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     std::fs::set_permissions(folder, private).map_err(failed)?;

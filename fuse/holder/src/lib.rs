@@ -28,4 +28,4 @@ mod tests;
 pub use client::{Error, Holder, with_causes};
 pub use deposits::Deposit;
 pub use fd_holder::{Dial, FdHolder, Status};
-pub use service::{Lifetime, Service};
+pub use service::{Lifetime, Service, Starter};

@@ -32,6 +32,10 @@ const BACKLOG: i32 = 16;
 const GRACE: Duration = Duration::from_secs(2);
 /// The interval at which a holder without a server checks whether its mounts still exist.
 const TICK: Duration = Duration::from_secs(1);
+/// How long mounts stay without a server before the holder has one started.
+const UNSERVED: Duration = Duration::from_secs(3);
+/// The longest pause between two attempts to start a server; each pause is twice the one before.
+const UNSERVED_MAX: Duration = Duration::from_secs(60);
 /// The delay after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -43,6 +47,9 @@ pub enum Lifetime {
     /// When it keeps no deposit and no server is connected.
     WhileNeeded,
 }
+
+/// Starts the server of mounts, without waiting for it.
+pub type Starter = Box<dyn FnMut() + Send>;
 
 /// A running holder.
 pub struct Service {
@@ -56,6 +63,10 @@ pub struct Service {
     deposits: Deposits,
     /// Since when no server has been connected.
     alone_since: Instant,
+    /// What starts a server; `None`: others do.
+    starter: Option<Starter>,
+    /// How long no server has to be connected before one is started.
+    unserved_max: Duration,
     /// Held open as long as the service exists.
     _lock: OwnedFd,
 }
@@ -73,7 +84,25 @@ impl Service {
         let (path, program) = (path.to_owned(), program.to_owned());
         let alone_since = Instant::now();
         let peers = Vec::new();
-        Ok(Self { listener, path, place, program, lifetime, peers, deposits, alone_since, _lock: lock })
+        Ok(Self {
+            listener,
+            path,
+            place,
+            program,
+            lifetime,
+            peers,
+            deposits,
+            alone_since,
+            starter: None,
+            unserved_max: UNSERVED,
+            _lock: lock,
+        })
+    }
+
+    /// Calls `starter` while mounts have no server for some seconds, again and again until one connects.
+    #[must_use]
+    pub fn with_starter(self, starter: Starter) -> Self {
+        Self { starter: Some(starter), ..self }
     }
 
     /// Serves until it is no longer needed.
@@ -96,9 +125,10 @@ impl Service {
                 self.accept();
             }
             if !self.peers.is_empty() {
-                self.alone_since = Instant::now();
+                (self.alone_since, self.unserved_max) = (Instant::now(), UNSERVED);
             } else {
                 self.deposits.remove_dead();
+                self.start_server();
             }
         }
         // Removed while the lock is held, so that no other holder owns the file, and only if it is still this holder's
@@ -107,6 +137,15 @@ impl Service {
             return std::fs::remove_file(&self.path);
         }
         Ok(())
+    }
+
+    fn start_server(&mut self) {
+        let Some(starter) = &mut self.starter else { return };
+        let alone = self.alone_since.elapsed();
+        if !self.deposits.is_empty() && alone >= self.unserved_max {
+            starter();
+            self.unserved_max = alone + alone.min(UNSERVED_MAX);
+        }
     }
 
     fn is_over(&self) -> bool {

@@ -115,6 +115,29 @@ fn broken_peers_harm_nobody() {
 }
 
 #[test]
+fn a_server_is_started_while_mounts_have_none() {
+    let (_folder, path) = rig();
+    let (started, starts) = mpsc::channel();
+    let service = Service::bind(&path, "", Lifetime::WhileNeeded).unwrap();
+    let service = service.with_starter(Box::new(move || started.send(()).unwrap()));
+    let running = std::thread::spawn(|| service.run());
+    let server = Holder::connect(&path).unwrap();
+    let (_read, write) = pipe();
+    server.deposit(1, b"", &[write.as_fd()]).unwrap();
+    assert!(starts.recv_timeout(Duration::from_secs(5)).is_err(), "a server is connected");
+    drop(server);
+    starts.recv_timeout(LIMIT).expect("no server is connected");
+    starts.recv_timeout(LIMIT).expect("none has come");
+    let server = Holder::connect(&path).unwrap();
+    let _ = starts.try_iter().count();
+    assert!(starts.recv_timeout(Duration::from_secs(5)).is_err(), "a server has come");
+    server.withdraw(1).unwrap();
+    drop(server);
+    running.join().unwrap().unwrap();
+    assert!(starts.try_recv().is_err(), "without mounts no server is needed");
+}
+
+#[test]
 fn what_has_no_holder_and_no_server_ends() {
     let (_folder, path) = rig();
     let running = start(&path);

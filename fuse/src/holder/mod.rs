@@ -5,6 +5,6 @@
 mod held;
 mod record;
 
-pub use fuse_holder::{Deposit, Dial, Error, FdHolder, Holder, Lifetime, Service, Status};
+pub use fuse_holder::{Deposit, Dial, Error, FdHolder, Holder, Lifetime, Service, Starter, Status};
 pub use held::Held;
 pub(crate) use record::Record;

@@ -1,5 +1,6 @@
 //! Mounts of a store on another machine as commands: what they start, what they refuse, and what they leave.
 
+use std::io::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -7,6 +8,9 @@ use super::{BUCKET, folder, text};
 use crate::support::agree::both_agree;
 use crate::support::cli::{account, cli, json};
 use crate::support::*;
+
+/// The time limit of what a process of a mount does when another died, also on a busy machine.
+const LONG: Duration = Duration::from_secs(60);
 
 /// A server that other machines reach, and a folder to mount at.
 fn served() -> (Server, std::path::PathBuf) {
@@ -94,32 +98,107 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
     assert!(keyless.stderr.contains("--credentials"), "{keyless}");
 }
 
+/// A process of a mount: the node, the one that starts the node again, the holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    Node,
+    Starter,
+    Holder,
+}
+
+const ROLES: [Role; 3] = [Role::Node, Role::Starter, Role::Holder];
+
 #[test]
-fn a_mount_whose_node_is_gone_can_be_unmounted() {
+fn a_mount_goes_on_over_the_death_of_its_processes() {
     need!(root_and_fuse());
     let (server, dir) = served();
     json(&server, &mount_args(&server, &dir, server.ready().word("credentials")));
-    // The process that starts the node again goes first.
-    for role in ["--detached", "--while-needed"] {
-        for pid in nodes_of(&dir, role) {
-            // An ended process is no error.
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    let kept = dir.join("kept");
+    let mut open = std::fs::File::create_new(&kept).expect("made");
+    let mut expected = Vec::new();
+    // One after the other: what is killed last finds what the others have started again, or not yet. With the holder the
+    // node dies only when the next holder has the mount: else nobody has it (the next test).
+    let orders: [&[Role]; 7] = [
+        &[Role::Node],
+        &[Role::Starter],
+        &[Role::Holder],
+        &[Role::Starter, Role::Node],
+        &[Role::Starter, Role::Holder],
+        &[Role::Holder, Role::Starter, Role::Node],
+        &[Role::Node, Role::Starter],
+    ];
+    for roles in orders {
+        for role in roles {
+            if *role == Role::Node {
+                wait_until(LONG, || (!processes_of(&dir, Role::Holder).is_empty()).then_some(())).expect("a holder");
+                std::thread::sleep(Duration::from_millis(500));
+            }
+            kill(&dir, &[*role]);
         }
-        wait_until(Duration::from_secs(10), || nodes_of(&dir, role).is_empty().then_some(())).expect("killed");
+        writeln!(open, "{roles:?}").unwrap_or_else(|error| panic!("after the death of {roles:?}: {error}"));
+        expected.extend(format!("{roles:?}\n").bytes());
+        assert_eq!(std::fs::read(&kept).expect("read"), expected, "after the death of {roles:?}");
+        for role in [Role::Node, Role::Holder] {
+            wait_until(LONG, || (!processes_of(&dir, role).is_empty()).then_some(()))
+                .unwrap_or_else(|| panic!("there is no {role:?} again after the death of {roles:?}"));
+        }
     }
-    json(&server, &["umount", "--lazy", text(&dir)]);
-    assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0);
+    drop(open);
+    assert_eq!(both_agree(&server, BUCKET, &dir).files, 1);
+    json(&server, &["umount", text(&dir)]);
+    assert!(folders_of(&dir).is_empty(), "its node ends with it");
+    for role in ROLES {
+        wait_until(LONG, || processes_of(&dir, role).is_empty().then_some(()))
+            .unwrap_or_else(|| panic!("{role:?} ends with the mount"));
+    }
 }
 
-/// The processes of the node of the mount at a directory, by an argument that they have.
-fn nodes_of(dir: &Path, argument: &str) -> Vec<rustix::process::Pid> {
+#[test]
+fn a_mount_of_which_every_process_died_can_be_unmounted_and_mounted_again() {
+    need!(root_and_fuse());
+    let (server, dir) = served();
+    let args = mount_args(&server, &dir, server.ready().word("credentials"));
+    json(&server, &args);
+    std::fs::write(dir.join("a file"), "content").expect("written");
+    kill(&dir, &ROLES);
+    let error = std::fs::read_dir(&dir).expect_err("no process has the mount's device");
+    assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::NOTCONN.raw_os_error()));
+    json(&server, &["umount", text(&dir)]);
+    assert_eq!(std::fs::read_dir(&dir).expect("the folder").count(), 0);
+    assert!(folders_of(&dir).is_empty(), "nothing is left of its node");
+    json(&server, &args);
+    assert_eq!(std::fs::read(dir.join("a file")).expect("read"), b"content");
+    json(&server, &["umount", text(&dir)]);
+}
+
+/// Kills processes of a mount at the same moment: none sees the end of another.
+fn kill(dir: &Path, roles: &[Role]) {
+    use rustix::process::{Signal, kill_process};
+    let all = || roles.iter().flat_map(|role| processes_of(dir, *role)).collect::<Vec<_>>();
+    let pids = all();
+    for signal in [Signal::STOP, Signal::KILL] {
+        for pid in &pids {
+            // An ended process is no error.
+            let _ = kill_process(*pid, signal);
+        }
+    }
+    wait_until(LONG, || all().iter().all(|pid| !pids.contains(pid)).then_some(())).expect("killed");
+}
+
+/// The processes of the mount at a directory, by their arguments.
+fn processes_of(dir: &Path, role: Role) -> Vec<rustix::process::Pid> {
     let own = folders_of(dir);
     let processes = std::fs::read_dir("/proc").expect("processes").flatten();
     let found = processes.filter_map(|process| {
         let pid = process.file_name().to_str()?.parse().ok().and_then(rustix::process::Pid::from_raw)?;
         let command = std::fs::read_to_string(process.path().join("cmdline")).ok()?;
         let has = |word: &str| command.split('\0').any(|other| other == word);
-        (has(argument) && own.iter().any(|folder| has(text(folder)))).then_some(pid)
+        let is_it = match role {
+            Role::Node => has("node") && has("--while-needed"),
+            Role::Starter => has("node") && has("--detached"),
+            Role::Holder => has("holder"),
+        };
+        (is_it && own.iter().any(|folder| has(text(folder)))).then_some(pid)
     });
     found.collect()
 }

@@ -49,7 +49,9 @@ impl Umount {
             node.is_left() && matches!(state, MountpointState::Silent | MountpointState::Stale)
         });
         if left.is_some() || is_absent(socket) {
-            return self.without_server(socket, left.as_ref(), env);
+            self.without_server(socket, left.as_ref(), env)?;
+            left.inspect(OwnNode::remove);
+            return Ok(());
         }
         let request = admin::UnmountRequest { dir: absolute(&self.dir)?, lazy: self.lazy };
         let mut client = Client::connect(socket).await?;
