@@ -47,8 +47,9 @@ impl Identity for Service {
         request: Request<GetPluginCapabilitiesRequest>,
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let controller = ServiceCapability { r#type: service::Type::ControllerService.into() };
+        let groups = ServiceCapability { r#type: service::Type::GroupControllerService.into() };
         let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
-        let capabilities = [Type::Service(controller), Type::VolumeExpansion(online)]
+        let capabilities = [Type::Service(controller), Type::Service(groups), Type::VolumeExpansion(online)]
             .map(|capability| PluginCapability { r#type: Some(capability) });
         let response = GetPluginCapabilitiesResponse { capabilities: capabilities.into() };
         answer("GetPluginCapabilities", request, |_| async { Ok(response) }).await

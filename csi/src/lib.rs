@@ -45,6 +45,7 @@ use std::sync::Arc;
 use objstore::store::Bucket;
 use objstore::{Error, Result, Store};
 use proto::csi::v1::controller_server::ControllerServer;
+use proto::csi::v1::group_controller_server::GroupControllerServer;
 use proto::csi::v1::identity_server::IdentityServer;
 use proto::csi::v1::node_server::NodeServer;
 use tonic::service::Routes;
@@ -114,10 +115,11 @@ fn is_node_id(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
 }
 
-/// The Identity and Controller services, for a separate endpoint.
+/// The Identity, Controller and GroupController services, for a separate endpoint.
 pub fn controller_routes(store: Store, config: &Config) -> Routes {
     let controller = controller::Service::new(store, Arc::new(config.clone()));
-    identity_routes(config).add_service(ControllerServer::new(controller))
+    let group = GroupControllerServer::new(controller.clone());
+    identity_routes(config).add_service(ControllerServer::new(controller)).add_service(group)
 }
 
 /// The Identity and Node services, for a separate endpoint.

@@ -2,7 +2,7 @@
 //!
 //! - A requested name that is a valid bucket name is used unchanged, so that people find the bucket of a
 //!   PersistentVolume by its name.
-//! - Any other becomes `vol-…` or `snap-…` with its readable part and a hash of all of it. The same name always gives
+//! - Any other becomes `vol-…`, `snap-…` or `group-…` with its readable part and a hash of all of it. The same name always gives
 //!   the same bucket.
 
 use objstore::name::BucketName;
@@ -24,6 +24,17 @@ pub(crate) fn for_volume(name: &str) -> Result<BucketName, Status> {
 /// The snapshot requested as `name`.
 pub(crate) fn for_snapshot(name: &str) -> Result<BucketName, Status> {
     bucket_name("snap", name)
+}
+
+/// The group snapshot requested as `name`.
+pub(crate) fn for_group(name: &str) -> Result<BucketName, Status> {
+    bucket_name("group", name)
+}
+
+/// The snapshot of the volume `volume` in the group snapshot `group`.
+pub(crate) fn for_member(group: &BucketName, volume: &BucketName) -> Result<BucketName, Status> {
+    // No bucket name contains "/", so that no two pairs give one name.
+    mapped("snap", &format!("{group}/{volume}")).parse().map_err(crate::status::of)
 }
 
 fn bucket_name(prefix: &str, name: &str) -> Result<BucketName, Status> {
@@ -89,6 +100,15 @@ mod tests {
         let ids: std::collections::HashSet<_> = names.iter().map(|name| for_snapshot(name).unwrap()).collect();
         assert_eq!(ids.len(), names.len());
         assert_eq!(for_volume(&long).unwrap(), for_volume(&long).unwrap());
+    }
+
+    #[test]
+    fn every_volume_of_every_group_gets_a_snapshot_of_its_own() {
+        let names = ["one", "two", "one-two", &"a".repeat(63)].map(|name| for_group(name).unwrap());
+        let pairs = names.iter().flat_map(|group| names.iter().map(move |volume| (group, volume)));
+        let ids: std::collections::HashSet<_> =
+            pairs.map(|(group, volume)| for_member(group, volume).unwrap()).collect();
+        assert_eq!(ids.len(), names.len() * names.len());
     }
 
     #[test]

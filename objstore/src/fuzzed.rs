@@ -35,7 +35,7 @@ pub fn key(bytes: &[u8]) {
 /// decode to the same value.
 pub fn record(bytes: &[u8]) {
     let Some((clone_group, value)) = bytes.split_first() else { return };
-    let clone_groups: [fn(&[u8]); 35] = [
+    let clone_groups: [fn(&[u8]); 36] = [
         again::<Header>,
         again::<account::Account>,
         again::<account::Key>,
@@ -71,6 +71,7 @@ pub fn record(bytes: &[u8]) {
         again::<restore::Restore>,
         again::<scrub::Scrub>,
         again::<session::Ended>,
+        again::<bucket::GroupSnapshot>,
     ];
     clone_groups[usize::from(*clone_group) % clone_groups.len()](value);
     asked(value);

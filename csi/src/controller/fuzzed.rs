@@ -9,6 +9,7 @@ use std::sync::Arc;
 use objstore::store::Options;
 use prost::Message;
 use proto::csi::v1::controller_server::Controller as Rpc;
+use proto::csi::v1::group_controller_server::GroupController as GroupRpc;
 use tokio::runtime::Runtime;
 use tonic::{Code, Request, Response, Status};
 
@@ -60,7 +61,7 @@ impl Calls {
     /// The refusal of a call; `None` if it succeeded.
     async fn ask(&self, call: u8, message: &[u8]) -> Option<Status> {
         let service = &self.service;
-        match call % 15 {
+        match call % 18 {
             0 => refusal(message, |request| service.create_volume(request)).await,
             1 => refusal(message, |request| service.delete_volume(request)).await,
             2 => refusal(message, |request| service.controller_publish_volume(request)).await,
@@ -75,7 +76,10 @@ impl Calls {
             11 => refusal(message, |request| service.get_snapshot(request)).await,
             12 => refusal(message, |request| service.controller_expand_volume(request)).await,
             13 => refusal(message, |request| service.controller_get_volume(request)).await,
-            _ => refusal(message, |request| service.controller_modify_volume(request)).await,
+            14 => refusal(message, |request| service.controller_modify_volume(request)).await,
+            15 => refusal(message, |request| service.create_volume_group_snapshot(request)).await,
+            16 => refusal(message, |request| service.delete_volume_group_snapshot(request)).await,
+            _ => refusal(message, |request| service.get_volume_group_snapshot(request)).await,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The Controller service: creating, finding, expanding and deleting volumes and snapshots. CSI v1.12, Controller
-//! Service RPC.
+//! The Controller and GroupController services: creating, finding, expanding and deleting volumes, snapshots and group
+//! snapshots. CSI v1.12, Controller Service RPC and Group Controller Service RPCs.
 //!
 //! - This file only unpacks requests; each operation is in the file of its name.
 
@@ -9,6 +9,7 @@ mod delete;
 mod expand;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzed;
+mod group;
 mod list;
 mod parameters;
 mod publish;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 
 use objstore::Store;
 use proto::csi::v1::controller_server::Controller as Rpc;
+use proto::csi::v1::group_controller_server::GroupController as GroupRpc;
 use proto::csi::v1::*;
 use tonic::{Request, Response, Status};
 
@@ -49,6 +51,7 @@ impl Controller {
 }
 
 /// The gRPC service.
+#[derive(Clone)]
 pub(crate) struct Service(Controller);
 
 impl Service {
@@ -59,9 +62,9 @@ impl Service {
 
 /// Defines each call: its name in the specification, and the method of [`Controller`] that answers it.
 macro_rules! delegate {
-    ($($rpc:ident, $name:literal, $request:ty, $response:ty, $method:ident;)*) => {
+    ($service:ident, $($rpc:ident, $name:literal, $request:ty, $response:ty, $method:ident;)*) => {
         #[tonic::async_trait]
-        impl Rpc for Service {
+        impl $service for Service {
             $(async fn $rpc(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
                 let controller = self.0.clone();
                 answer($name, request, |request| async move { controller.$method(request).await }).await
@@ -71,6 +74,7 @@ macro_rules! delegate {
 }
 
 delegate! {
+    Rpc,
     create_volume, "CreateVolume", CreateVolumeRequest, CreateVolumeResponse, create;
     delete_volume, "DeleteVolume", DeleteVolumeRequest, DeleteVolumeResponse, delete;
     controller_publish_volume, "ControllerPublishVolume", ControllerPublishVolumeRequest,
@@ -92,4 +96,16 @@ delegate! {
     controller_get_volume, "ControllerGetVolume", ControllerGetVolumeRequest, ControllerGetVolumeResponse, get_volume;
     controller_modify_volume, "ControllerModifyVolume", ControllerModifyVolumeRequest,
         ControllerModifyVolumeResponse, modify;
+}
+
+delegate! {
+    GroupRpc,
+    group_controller_get_capabilities, "GroupControllerGetCapabilities", GroupControllerGetCapabilitiesRequest,
+        GroupControllerGetCapabilitiesResponse, group_capabilities;
+    create_volume_group_snapshot, "CreateVolumeGroupSnapshot", CreateVolumeGroupSnapshotRequest,
+        CreateVolumeGroupSnapshotResponse, create_group;
+    delete_volume_group_snapshot, "DeleteVolumeGroupSnapshot", DeleteVolumeGroupSnapshotRequest,
+        DeleteVolumeGroupSnapshotResponse, delete_group;
+    get_volume_group_snapshot, "GetVolumeGroupSnapshot", GetVolumeGroupSnapshotRequest,
+        GetVolumeGroupSnapshotResponse, get_group;
 }

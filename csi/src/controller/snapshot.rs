@@ -4,6 +4,9 @@
 //! - Only snapshots created by this driver are deleted. A snapshot's record names its creator; earlier versions did not
 //!   record it and named their snapshots `snapshot-` and the UID of a VolumeSnapshot, so these count as the driver's.
 
+use std::collections::HashMap;
+
+use objstore::clock::Timestamp;
 use objstore::name::is_uuid;
 use objstore::store::{Creator, SnapshotInfo};
 use objstore::{Error, Noun};
@@ -31,10 +34,7 @@ impl Controller {
     ) -> Result<CreateSnapshotResponse, Status> {
         let name = volume_id::for_snapshot(&request.name)?;
         status::required("source_volume_id", &request.source_volume_id)?;
-        if let Some(key) = request.parameters.keys().find(|key| !key.starts_with(SIDECAR_PREFIX)) {
-            let why = "a VolumeSnapshotClass has no parameters here";
-            return Err(status::of(Error::invalid("parameter", key, why)));
-        }
+        refuse_parameters(&request.parameters, "VolumeSnapshotClass")?;
         let _guard = self.locks.hold(name.as_str())?;
         let bucket = self.existing(&request.source_volume_id).await?;
         let taken = self.store.create_snapshot_as(&bucket.name, &name, Creator::Csi).await;
@@ -58,6 +58,13 @@ impl Controller {
             return Err(Status::failed_precondition(format!(
                 "snapshot \"{id}\" was not taken by this driver; delete it with `amphora snapshot delete`, or keep it with \
                  the deletionPolicy Retain"
+            )));
+        }
+        if let Some(group) = &snapshot.group {
+            // CSI v1.12, DeleteSnapshot: the code of a snapshot that is part of a group.
+            return Err(Status::invalid_argument(format!(
+                "snapshot \"{id}\" belongs to the group snapshot \"{group}\"; delete that with DeleteVolumeGroupSnapshot \
+                 (in Kubernetes: delete the VolumeGroupSnapshot)"
             )));
         }
         match self.store.delete_unused_snapshot(id).await {
@@ -114,8 +121,16 @@ impl Controller {
     }
 }
 
+/// Refuses parameters of a class of snapshots, except those that the sidecars add.
+pub(super) fn refuse_parameters(given: &HashMap<String, String>, class: &str) -> Result<(), Status> {
+    match given.keys().find(|key| !key.starts_with(SIDECAR_PREFIX)) {
+        Some(key) => Err(status::of(Error::invalid("parameter", key, format!("a {class} has no parameters here")))),
+        None => Ok(()),
+    }
+}
+
 /// Whether this driver created the snapshot.
-fn is_taken_here(snapshot: &SnapshotInfo) -> bool {
+pub(super) fn is_taken_here(snapshot: &SnapshotInfo) -> bool {
     match snapshot.creator {
         Creator::Csi => true,
         Creator::Unrecorded => snapshot.name.strip_prefix(SNAPSHOTTER_PREFIX).is_some_and(is_uuid),
@@ -123,26 +138,29 @@ fn is_taken_here(snapshot: &SnapshotInfo) -> bool {
     }
 }
 
-fn describe(snapshot: &SnapshotInfo) -> Snapshot {
-    let (seconds, nanos) = snapshot.created.parts();
+pub(super) fn describe(snapshot: &SnapshotInfo) -> Snapshot {
     Snapshot {
         size_bytes: signed(snapshot.size_bytes),
         snapshot_id: snapshot.name.clone(),
         source_volume_id: snapshot.bucket.to_string(),
-        creation_time: Some(prost_types::Timestamp { seconds, nanos: i32::try_from(nanos).unwrap_or(0) }),
+        creation_time: Some(timestamp(snapshot.created)),
         ready_to_use: true,
-        ..Default::default()
+        group_snapshot_id: snapshot.group.clone().unwrap_or_default(),
     }
+}
+
+pub(super) fn timestamp(at: Timestamp) -> prost_types::Timestamp {
+    let (seconds, nanos) = at.parts();
+    prost_types::Timestamp { seconds, nanos: i32::try_from(nanos).unwrap_or(0) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use objstore::clock::Timestamp;
 
     fn snapshot(name: &str, creator: Creator) -> SnapshotInfo {
         let (name, bucket) = (name.to_owned(), "b-1".parse().unwrap());
-        SnapshotInfo { name, bucket, created: Timestamp(0), size_bytes: 0, creator }
+        SnapshotInfo { name, bucket, created: Timestamp(0), size_bytes: 0, creator, group: None }
     }
 
     #[test]

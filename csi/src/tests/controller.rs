@@ -90,7 +90,7 @@ impl Fixture {
         self.store.create_bucket(request).await.unwrap();
     }
 
-    async fn drop_snapshot(&self, snapshot_id: &str) -> Result<(), Status> {
+    pub(super) async fn drop_snapshot(&self, snapshot_id: &str) -> Result<(), Status> {
         let request = DeleteSnapshotRequest { snapshot_id: snapshot_id.into(), ..Default::default() };
         self.controller.delete_snapshot(Request::new(request)).await.map(|_| ())
     }

@@ -1,6 +1,7 @@
 //! The CSI services on a real store, with simulated mounts.
 
 mod controller;
+mod group;
 mod node;
 mod recovery;
 mod remote;
@@ -18,6 +19,7 @@ use objstore::store::{Mode, Options};
 use objstore::{Error, Store};
 use parking_lot::Mutex;
 use proto::csi::v1::controller_server::Controller as _;
+use proto::csi::v1::group_controller_server::GroupController as _;
 use proto::csi::v1::volume_capability::access_mode;
 use proto::csi::v1::*;
 use tonic::{Code, Request, Status};

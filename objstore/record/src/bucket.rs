@@ -154,6 +154,17 @@ pub struct Snapshot {
     /// Who took it: a [`Creator`].
     #[prost(enumeration = "Creator", tag = "10")]
     pub creator: i32,
+    /// The group snapshot that it belongs to; empty if it was taken alone.
+    #[prost(string, tag = "11")]
+    pub group: String,
+}
+
+/// The record of a group snapshot: an index of the snapshots that name the group.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct GroupSnapshot {
+    /// The names of its snapshots, in order.
+    #[prost(string, repeated, tag = "1")]
+    pub snapshots: Vec<String>,
 }
 
 /// The record of a branch's usage.

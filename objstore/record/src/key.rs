@@ -9,6 +9,7 @@
 //! usage      14 group:8 branch:4                      -> Usage
 //! snapshot   15 name                                  -> Snapshot
 //! settings   16 bucket-id:8                           -> Settings
+//! group snapshot 18 name                              -> GroupSnapshot
 //! inode      20 group:8 ino:8 branch:4                -> Inode
 //! dirent     21 group:8 parent:8 sort-name 00 branch:4 -> Dirent
 //! extent     22 group:8 ino:8 offset:8 branch:4       -> Extent
@@ -60,6 +61,7 @@ pub mod tag {
     pub const USAGE: u8 = 0x14;
     pub const SNAPSHOT: u8 = 0x15;
     pub const SETTINGS: u8 = 0x16;
+    pub const GROUP_SNAPSHOT: u8 = 0x18;
     pub const INODE: u8 = 0x20;
     pub const DIRENT: u8 = 0x21;
     pub const EXTENT: u8 = 0x22;

@@ -12,6 +12,7 @@ mod buckets;
 mod content;
 mod dirty;
 mod fix;
+mod group_snapshots;
 mod keys;
 mod ledgers;
 mod orphan_branches;
@@ -172,6 +173,7 @@ impl<'a> Checked<'a> {
     /// Checks all records.
     fn check(&self, report: &mut Report) -> Result<()> {
         let found = buckets::roots(self, report)?;
+        group_snapshots::check(self, report)?;
         branches::check(self, &found.shown, report)?;
         orphan_branches::check(self, &found, report)?;
         let roots = &found.shown;

@@ -140,6 +140,7 @@ impl Found {
             versioning: self.versioning(),
             object_lock: self.locked.then(ObjectLock::default),
             creator: Creator::Unrecorded as i32,
+            group: String::new(),
         }
     }
 

@@ -20,6 +20,15 @@ pub(crate) fn check_buckets(read: &dyn Read) -> Result<()> {
     check(read, "buckets and snapshots", &[&[tag::BUCKET], &[tag::SNAPSHOT]], BUCKETS_MAX)
 }
 
+/// Refuses `more` snapshots beyond the limit of buckets and snapshots.
+pub(super) fn check_snapshots(read: &dyn Read, more: usize) -> Result<()> {
+    let room = BUCKETS_MAX.saturating_sub(more as u64) + 1;
+    match check(read, "buckets and snapshots", &[&[tag::BUCKET], &[tag::SNAPSHOT]], room) {
+        Err(Error::TooMany { what, .. }) => Err(Error::TooMany { what, limit: BUCKETS_MAX }),
+        checked => checked,
+    }
+}
+
 /// Refuses an account beyond the limit.
 pub(super) fn check_accounts(read: &dyn Read) -> Result<()> {
     check(read, "accounts", &[&[tag::ACCOUNT]], ACCOUNTS_MAX)

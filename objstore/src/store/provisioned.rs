@@ -1,14 +1,16 @@
 //! Deletion for Kubernetes drivers: only resources that the caller created, and only while they are unused.
 //!
 //! - The caller also gives the bucket's id, so that a later bucket of the same name is never deleted instead.
+//! - All snapshots of a group snapshot are deleted in one transaction, or none.
 //! - A bucket and the accounts created for it are deleted in one transaction: a refused deletion removes no access.
 
 use super::types::Deletion;
-use super::{Store, account, bucket, publication, snapshot};
+use super::{Store, account, bucket, group_snapshot, publication, snapshot};
 use crate::core::Core;
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Read, Txn};
 use crate::name::BucketName;
+use crate::record::bucket::Snapshot;
 
 impl Store {
     /// Deletes the bucket `name` with its content and with `accounts`, if its id is `id`; accounts that do not exist
@@ -29,16 +31,40 @@ impl Store {
         Ok(())
     }
 
-    /// Deletes a snapshot that is not mounted.
+    /// Deletes a snapshot that is not mounted and was taken alone.
     ///
     /// # Errors
-    /// [`Error::InUse`] while it is mounted.
+    /// [`Error::InUse`] while it is mounted, or if it belongs to a group snapshot.
     pub async fn delete_unused_snapshot(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
         self.change(move |txn, core| {
-            let id = snapshot::record(&*txn, &name)?.id;
+            let Snapshot { id, group, .. } = snapshot::record(&*txn, &name)?;
+            if !group.is_empty() {
+                let user = format!("it belongs to the group snapshot \"{group}\"; delete that as a whole");
+                return Err(Error::InUse { noun: Noun::Snapshot, name, user });
+            }
             refuse_mounted(core, Noun::Snapshot, &name, id)?;
             snapshot::delete(txn, &name)
+        })
+        .await?;
+        self.background.wake();
+        Ok(())
+    }
+
+    /// Deletes a group snapshot with all its snapshots, in one transaction. `listed`: its snapshots as the caller knows
+    /// them; see [`Store::group_snapshot_of`].
+    ///
+    /// # Errors
+    /// [`Error::InUse`] while one of them is mounted, [`Error::Invalid`] if `listed` does not match.
+    pub async fn delete_unused_group_snapshot(&self, name: &str, listed: Vec<String>) -> Result<()> {
+        let name = name.to_owned();
+        self.change(move |txn, core| {
+            let members = group_snapshot::matching(&*txn, &name, &listed)?;
+            for (member, record) in &members {
+                refuse_mounted(core, Noun::Snapshot, member, record.id)?;
+            }
+            group_snapshot::forget(txn, &name);
+            members.iter().try_for_each(|(member, _)| snapshot::delete(txn, member))
         })
         .await?;
         self.background.wake();

@@ -8,12 +8,12 @@ use super::Store;
 use super::types::{Outcome, SnapshotInfo};
 use crate::branch::{self, Ancestry};
 use crate::clock::Timestamp;
-use crate::core::Core;
+use crate::core::{Core, Named};
 use crate::error::{Error, Noun, Result};
 use crate::meta::{Durability, Read, Txn};
 use crate::name::BucketName;
 use crate::passthrough::DetachedCopy;
-use crate::record::bucket::Snapshot;
+use crate::record::bucket::{Bucket, Snapshot};
 use crate::record::creator::Creator;
 use crate::record::decode;
 use crate::record::key::{self, tag};
@@ -26,7 +26,7 @@ pub(super) fn record(read: &dyn Read, name: &str) -> Result<Snapshot> {
     decode("a snapshot", &value.ok_or_else(|| Error::not_found(Noun::Snapshot, name))?)
 }
 
-fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo> {
+pub(super) fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo> {
     let ancestry = Ancestry::new(record.clone_group, [record.branch]);
     Ok(SnapshotInfo {
         name: name.to_owned(),
@@ -34,7 +34,17 @@ fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<SnapshotInfo>
         created: Timestamp(record.created),
         size_bytes: super::bucket::usage(read, &ancestry)?.bytes,
         creator: record.creator(),
+        group: Some(record.group.clone()).filter(|group| !group.is_empty()),
     })
+}
+
+/// How a snapshot came to be.
+#[derive(Clone, Copy)]
+pub(super) struct Origin<'a> {
+    pub creator: Creator,
+    /// The group snapshot that it belongs to; empty if it is taken alone.
+    pub group: &'a str,
+    pub now: Timestamp,
 }
 
 /// A bucket whose writes in place are blocked while this is held.
@@ -123,6 +133,7 @@ impl Store {
 pub(super) fn delete(txn: &mut dyn Txn, name: &str) -> Result<()> {
     let record = record(&*txn, name)?;
     txn.delete(key::by_name(tag::SNAPSHOT, name));
+    super::group_snapshot::forget_member(txn, &record.group, name)?;
     branch::kill_branch(txn, record.clone_group, record.branch)
 }
 
@@ -133,32 +144,40 @@ fn take(
     (name, creator): (&BucketName, Creator),
     detached: Vec<DetachedCopy>,
 ) -> Result<(SnapshotInfo, Outcome)> {
-    let exists = |why: String| Error::Exists { noun: Noun::Snapshot, name: name.to_string(), why };
-    if core.bucket_record(&*txn, name)?.is_some() {
-        return Err(exists("a bucket has this name".into()));
-    }
-    let mut source = super::bucket::frozen(&*txn, core, bucket, id)?;
+    let source = super::bucket::frozen(&*txn, core, bucket, id)?;
     match record(&*txn, name.as_str()) {
         Ok(found) if found.bucket == source.id => return Ok((shown(&*txn, name.as_str(), &found)?, Outcome::Found)),
-        Ok(found) => return Err(exists(format!("it was taken of bucket \"{}\"", found.bucket_name))),
-        Err(Error::NotFound { .. }) => {}
+        Ok(_) | Err(Error::NotFound { .. }) => {}
         Err(error) => return Err(error),
     }
     super::count::check_buckets(&*txn)?;
-    let now = core.clock.now();
+    let origin = Origin { creator, group: "", now: core.clock.now() };
+    Ok((cut(txn, core, (bucket, source), (name, origin), detached)?, Outcome::Made))
+}
+
+/// Takes a snapshot of a bucket whose writes are blocked; its name must be free.
+pub(super) fn cut(
+    txn: &mut dyn Txn,
+    core: &Arc<Core>,
+    (bucket, mut source): (&BucketName, Bucket),
+    (name, origin): (&BucketName, Origin<'_>),
+    detached: Vec<DetachedCopy>,
+) -> Result<SnapshotInfo> {
+    refuse_taken(&*txn, core, name)?;
     let above = core.lines.ancestry(&*txn, source.clone_group, source.branch)?;
-    let (frozen, dirty) = branch::snapshot_branch(txn, source.clone_group, source.branch, now)?;
+    let (frozen, dirty) = branch::snapshot_branch(txn, source.clone_group, source.branch, origin.now)?;
     let record = Snapshot {
         clone_group: source.clone_group,
         branch: frozen,
         bucket: source.id,
         bucket_name: bucket.to_string(),
-        created: now.0,
+        created: origin.now.0,
         id: super::header::next_id(txn)?,
         owner: source.owner,
         versioning: source.versioning,
         object_lock: core.settings.of(&*txn, &source)?.object_lock,
-        creator: creator as i32,
+        creator: origin.creator as i32,
+        group: origin.group.to_owned(),
     };
     source.branch = dirty;
     super::bucket::move_to_branch(txn, core, bucket, &source);
@@ -166,7 +185,18 @@ fn take(
     tx.keep_blobs(detached)?;
     tx.finish()?;
     txn.put(key::by_name(tag::SNAPSHOT, name.as_str()), record.encode_to_vec());
-    Ok((shown(&*txn, name.as_str(), &record)?, Outcome::Made))
+    shown(&*txn, name.as_str(), &record)
+}
+
+/// Refuses the name of a bucket or of another snapshot.
+fn refuse_taken(read: &dyn Read, core: &Core, name: &BucketName) -> Result<()> {
+    let exists = |why: String| Err(Error::Exists { noun: Noun::Snapshot, name: name.to_string(), why });
+    match core.named(read, name) {
+        Ok(Named::Bucket(_)) => exists("a bucket has this name".into()),
+        Ok(Named::Snapshot(found)) => exists(format!("it was taken of bucket \"{}\"", found.bucket_name)),
+        Err(Error::NotFound { .. }) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod damaged_start;
 mod dirty;
 mod failed_commit;
 mod flags;
+mod group_snapshots;
 mod hidden_keys;
 mod hidden_names;
 mod holes;

@@ -56,6 +56,9 @@ pub(super) fn varied() -> (Arc<TempDir>, Objects) {
     test.complete(&done, &[&part]).unwrap();
     objects.insert(("jar", "whole".into()), bytes(80_000));
     with_access(&test);
+    test.bucket("zzz");
+    let members = vec![GroupMember { bucket: name("zzz"), snapshot: name("zzz-then") }];
+    test.run(test.store.create_group_snapshot(&name("group"), members, Creator::Csi)).unwrap();
     (closed(test), objects)
 }
 
@@ -120,7 +123,7 @@ fn first(dir: &Path, tag: u8) -> Option<Vec<u8>> {
 }
 
 /// Kinds of records that are messages, and what at most may be lost with one.
-const KINDS: [(u8, usize); 23] = [
+const KINDS: [(u8, usize); 24] = [
     (tag::BUCKET, 0),
     (tag::BUCKET_ID, 0),
     (tag::CLONE_GROUP, 0),
@@ -128,6 +131,7 @@ const KINDS: [(u8, usize); 23] = [
     (tag::USAGE, 0),
     (tag::SNAPSHOT, 0),
     (tag::SETTINGS, 0),
+    (tag::GROUP_SNAPSHOT, 0),
     (tag::INODE, 1),
     (tag::DIRENT, 0),
     (tag::EXTENT, 1),

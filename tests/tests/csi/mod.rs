@@ -1,6 +1,7 @@
 //! CSI: the conformance suite against the real binary, and what it does not cover.
 
 mod damaged;
+mod groups;
 mod lost;
 mod mounts;
 mod recovery;

@@ -159,4 +159,25 @@ pub struct SnapshotInfo {
     pub size_bytes: u64,
     /// The creator.
     pub creator: Creator,
+    /// The group snapshot that it belongs to, if it was not taken alone.
+    pub group: Option<String>,
+}
+
+/// A bucket of a group snapshot, and the name of the snapshot that is taken of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupMember {
+    /// The bucket.
+    pub bucket: BucketName,
+    /// The name of its snapshot.
+    pub snapshot: BucketName,
+}
+
+/// Snapshots of several buckets, taken at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSnapshotInfo {
+    /// Its name, unique among group snapshots.
+    pub name: String,
+    /// Its snapshots, ordered by name. All have the same time of creation. A snapshot that the administrator deleted is
+    /// missing.
+    pub snapshots: Vec<SnapshotInfo>,
 }
