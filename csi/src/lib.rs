@@ -24,6 +24,7 @@ pub mod credentials;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
+mod health;
 mod identity;
 mod locks;
 mod mount_flags;

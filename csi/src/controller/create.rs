@@ -14,7 +14,7 @@ use proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse};
 use tonic::Status;
 
 use super::Controller;
-use super::parameters::Parameters;
+use super::parameters::{OPTIONAL, Parameters};
 use super::volume::{SOURCE, describe, source_attribute};
 use crate::capability::Capability;
 use crate::capacity::Range;
@@ -34,10 +34,8 @@ impl Wanted {
         let bucket = volume_id::for_volume(&request.name)?;
         Capability::parse_all(&request.volume_capabilities)?;
         let range = Range::parse(request.capacity_range.as_ref())?;
-        let parameters = Parameters::parse(&request.parameters).map_err(status::of)?;
-        if !request.mutable_parameters.is_empty() {
-            return Err(Status::invalid_argument("mutable_parameters are not supported; use the StorageClass"));
-        }
+        let parameters = Parameters::with_mutable(&request.parameters, &request.mutable_parameters);
+        let parameters = parameters.map_err(status::of)?;
         let source = match &request.volume_content_source {
             None => None,
             Some(source) => Some(source.r#type.as_ref().ok_or_else(|| {
@@ -63,7 +61,8 @@ impl Wanted {
         }
         // Attributes that others keep with the bucket do not make it a different volume.
         let same = self.attributes.iter().all(|(key, value)| found.attributes.get(key) == Some(value));
-        if !same || found.attributes.contains_key(SOURCE) != self.attributes.contains_key(SOURCE) {
+        let differs = |key: &str| found.attributes.contains_key(key) != self.attributes.contains_key(key);
+        if !same || differs(SOURCE) || OPTIONAL.into_iter().any(differs) {
             return taken("it was made for another name, with other parameters or from another source");
         }
         if !self.range.admits(found.quota_bytes) {
@@ -93,7 +92,8 @@ impl Controller {
             return wanted.settle(&found, &self.config.driver_name);
         }
         self.ensure_owner().await?;
-        match self.store.create_bucket(wanted.request()).await {
+        let initial = wanted.parameters.initial;
+        match self.store.create_bucket_modified(wanted.request(), initial).await {
             Ok((bucket, _)) => Ok(CreateVolumeResponse { volume: Some(describe(&bucket)) }),
             // Only a clone is created with content.
             Err(Error::QuotaExceeded { limit_bytes, asked_bytes, .. }) => Err(Status::out_of_range(format!(

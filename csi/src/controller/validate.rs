@@ -30,11 +30,8 @@ fn refusal(request: &ValidateVolumeCapabilitiesRequest, is_snapshot: bool) -> Op
     if let Err(status) = Capability::parse_all(&request.volume_capabilities) {
         return Some(status.message().to_owned());
     }
-    if let Err(error) = Parameters::parse(&request.parameters) {
+    if let Err(error) = Parameters::with_mutable(&request.parameters, &request.mutable_parameters) {
         return Some(error.to_string());
-    }
-    if !request.mutable_parameters.is_empty() {
-        return Some("mutable_parameters are not supported".into());
     }
     is_snapshot.then(|| "the volume is a snapshot; use a volume made from it".into())
 }

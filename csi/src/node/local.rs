@@ -9,7 +9,7 @@ use tonic::Status;
 use super::access;
 use super::record::Stage;
 use super::volumes::{Figures, Opened, Report, Request, Volumes};
-use crate::status;
+use crate::{health, status};
 
 /// The volumes of a store.
 pub(super) struct Local {
@@ -59,7 +59,7 @@ impl Volumes for Local {
         let bucket = self.bucket(&stage.volume)?;
         let usage = self.store.usage(&bucket.name).map_err(status::of)?;
         let stats = self.store.stats();
-        let fault = stats.poisoned.as_ref().map(|why| format!("the store refuses writes: {why}"));
+        let fault = health::fault(&bucket, &usage, &stats);
         Ok(Report { usage: figures(&usage, &stats).usage(), fault })
     }
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use proto::csi::v1::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
-    VolumeCondition,
 };
 use tonic::Status;
 
@@ -18,16 +17,13 @@ use crate::bind::BindFlags;
 use crate::capability::Capability;
 use crate::capacity::{Range, signed};
 use crate::mounter::MountState;
-use crate::{path, status};
+use crate::{health, path, status};
 
 impl Inner {
     pub(super) fn stats(&self, request: &NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
         let (stage, path) = self.volume_at(&request.volume_id, &request.volume_path)?;
         let Report { usage, fault } = self.volumes.report(&stage)?;
-        let condition = match self.fault(&stage, &path, fault)? {
-            Some(message) => VolumeCondition { abnormal: true, message },
-            None => VolumeCondition { abnormal: false, message: "mounted and answering".into() },
-        };
+        let condition = health::condition(self.fault(&stage, &path, fault)?, "mounted and answering");
         Ok(NodeGetVolumeStatsResponse { usage, volume_condition: Some(condition) })
     }
 

@@ -2,6 +2,7 @@
 
 mod controller;
 mod group;
+mod modify;
 mod node;
 mod recovery;
 mod remote;
