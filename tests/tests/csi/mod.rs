@@ -1,5 +1,6 @@
 //! CSI: the conformance suite against the real binary, and what it does not cover.
 
+mod block;
 mod damaged;
 mod lost;
 mod mounts;

@@ -237,6 +237,18 @@ async fn a_server_without_node_service_serves_the_controller_alone() {
     grpc::refused("NodeGetInfo", answer, Code::Unimplemented, &[]);
 }
 
+/// csi-sanity with block volumes, with the controller beside the store and the node elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_conformance_suite_passes_for_block_volumes_with_the_node_elsewhere() {
+    need!(super::block::devices());
+    let apart = Apart::start().await;
+    let node = format!("unix://{}", text(&apart.node.socket()));
+    let mut more = vec!["--ginkgo.skip", "should fail when the node does not exist"];
+    more.extend(super::sanity::BLOCK);
+    need!(super::sanity::pass(&apart.driver.server, Some(&node), &more));
+    assert_eq!(super::block::loops_below(&apart.driver), Vec::<String>::new());
+}
+
 /// csi-sanity with the controller beside the store and the node elsewhere.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_conformance_suite_passes_with_the_node_elsewhere() {
