@@ -73,13 +73,7 @@ impl Driver {
 
     /// Stages and publishes a block volume; the path of its device. `context`: of a publication to the node.
     async fn device(&mut self, volume: &str, context: &HashMap<String, String>) -> PathBuf {
-        let request = NodeStageVolumeRequest {
-            volume_id: volume.into(),
-            staging_target_path: self.staging(volume),
-            volume_capability: Some(block()),
-            publish_context: context.clone(),
-            ..Default::default()
-        };
+        let request = staging(volume, &self.staging(volume), context);
         self.node.node_stage_volume(request.clone()).await.expect("staged");
         self.node.node_stage_volume(request).await.expect("staged again");
         self.publish_block(volume, volume, false).await.expect("published")
@@ -114,6 +108,16 @@ impl Driver {
         let volume_path = text(&self.path("targets").join(volume));
         let request = NodeGetVolumeStatsRequest { volume_id: volume.into(), volume_path, ..Default::default() };
         self.node.node_get_volume_stats(request).await.expect("stats").into_inner()
+    }
+}
+
+fn staging(volume: &str, path: &str, context: &HashMap<String, String>) -> NodeStageVolumeRequest {
+    NodeStageVolumeRequest {
+        volume_id: volume.into(),
+        staging_target_path: path.into(),
+        volume_capability: Some(block()),
+        publish_context: context.clone(),
+        ..Default::default()
     }
 }
 
@@ -189,7 +193,7 @@ async fn a_device_and_an_object_have_the_same_bytes() {
     let refused_write = File::options().write(true).open(&narrow).and_then(|device| device.write_all_at(&[0; 512], 0));
     assert!(refused_write.is_err(), "a read-only device is not written");
     let other = driver.publish_block(&volume, "narrow", false).await;
-    refused("published with another readonly", other, Code::AlreadyExists, &["narrow"]);
+    refused("published with another readonly", other.map(Response::new), Code::AlreadyExists, &["narrow"]);
     driver.unpublish(&volume, "narrow").await;
 
     let stats = driver.stats_of(&volume).await;
@@ -226,7 +230,7 @@ async fn a_full_disk_stays_within_its_quota_and_discards_give_space_back() {
         write_direct(&opened, at << 20, &content(MIB, 100 + at as u8)).expect("the disk is overwritten under a snapshot");
     }
     let size = (8 * MIB).to_string();
-    succeed(Command::new(discard).args(["-o", "0", "-l", &size]).arg(&device));
+    succeed(Command::new(discard).args(["-f", "-o", "0", "-l", &size]).arg(&device));
     assert!(read_direct(&opened, 0, MIB).expect("read").iter().all(|&byte| byte == 0), "what is discarded is zeros");
     assert!(read_direct(&opened, 8 << 20, MIB).expect("read") == content(MIB, 8));
     rustix::fs::fsync(&opened).expect("synced");
@@ -322,6 +326,83 @@ async fn a_device_that_died_with_its_server_is_replaced_at_the_next_start() {
     assert!(write_direct(&opened, 8192, &[6; 4096]).is_err(), "the old device stays dead for who has it open");
     drop((opened, again));
     driver.publish_block(&volume, &volume, false).await.expect("published already");
+    driver.remove_block(&volume).await;
+    assert!(mounts_below(&driver).is_empty(), "{:?}", mounts_below(&driver));
+}
+
+/// A block volume on another machine than its store.
+struct Elsewhere {
+    process: remote::Node,
+    node: NodeClient<Channel>,
+    staging: String,
+    target: String,
+}
+
+impl Elsewhere {
+    async fn start(driver: &mut Driver, listen: String, volume: &str) -> Self {
+        let request = ControllerPublishVolumeRequest {
+            volume_id: volume.into(),
+            node_id: remote::NAME.into(),
+            volume_capability: Some(block()),
+            ..Default::default()
+        };
+        let published = driver.controller.controller_publish_volume(request).await.expect("published").into_inner();
+        let process = remote::Node::start(listen);
+        let mut node = NodeClient::new(grpc::channel(&process.socket()).await);
+        let folder = driver.path("elsewhere");
+        fs::create_dir_all(folder.join("staging")).expect("made");
+        let (staging_path, target) = (text(&folder.join("staging")), text(&folder.join("target")));
+        let stage = staging(volume, &staging_path, &published.publish_context);
+        node.node_stage_volume(stage).await.expect("staged elsewhere");
+        let request = NodePublishVolumeRequest {
+            volume_id: volume.into(),
+            staging_target_path: staging_path.clone(),
+            target_path: target.clone(),
+            volume_capability: Some(block()),
+            ..Default::default()
+        };
+        node.node_publish_volume(request).await.expect("published elsewhere");
+        Self { process, node, staging: staging_path, target }
+    }
+
+    async fn end(mut self, driver: &mut Driver, volume: &str) {
+        let request = NodeUnpublishVolumeRequest { volume_id: volume.into(), target_path: self.target.clone() };
+        self.node.node_unpublish_volume(request).await.expect("unpublished");
+        let request = NodeUnstageVolumeRequest { volume_id: volume.into(), staging_target_path: self.staging.clone() };
+        self.node.node_unstage_volume(request).await.expect("unstaged");
+        let request = ControllerUnpublishVolumeRequest { volume_id: volume.into(), ..Default::default() };
+        driver.controller.controller_unpublish_volume(request).await.expect("unpublished");
+        drop(self.process);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_nodes_read_what_the_other_wrote_to_a_disk() {
+    need!(devices());
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let listen = format!("127.0.0.1:{port}");
+    let options = Options::default().args(["--volume-lease", "5s", "--volume-listen", &listen]);
+    let mut driver = Driver::of(options.start()).await;
+    let volume = driver.create_block("pvc-1", 16, None).await;
+    let mut elsewhere = Elsewhere::start(&mut driver, listen, &volume).await;
+    let here = open(&driver.device(&volume, &HashMap::new()).await);
+    let there = open(Path::new(&elsewhere.target));
+    for round in 0..100_u64 {
+        let (writer, reader) = if round % 2 == 0 { (&here, &there) } else { (&there, &here) };
+        let (offset, written) = (round % 7 * 4096, content(8192, round as u8));
+        write_direct(writer, offset, &written).expect("written");
+        assert!(read_direct(reader, offset, 8192).expect("read") == written, "round {round}");
+    }
+    driver.grow(&volume, 32).await;
+    let capacity_range = Some(CapacityRange { required_bytes: bytes(32), limit_bytes: 0 });
+    let volume_path = elsewhere.target.clone();
+    let request =
+        NodeExpandVolumeRequest { volume_id: volume.clone(), volume_path, capacity_range, ..Default::default() };
+    elsewhere.node.node_expand_volume(request).await.expect("grown elsewhere");
+    write_direct(&there, 31 << 20, &content(MIB, 3)).expect("the new end is written");
+    assert!(read_direct(&here, 31 << 20, MIB).expect("read") == content(MIB, 3));
+    drop((here, there));
+    elsewhere.end(&mut driver, &volume).await;
     driver.remove_block(&volume).await;
     assert!(mounts_below(&driver).is_empty(), "{:?}", mounts_below(&driver));
 }

@@ -16,17 +16,17 @@ use crate::support::access::{read, root_client, write};
 /// How long a node may take to start, and to notice the end of its session.
 const LIMIT: Duration = Duration::from_secs(30);
 /// The name of the other machine.
-const NAME: &str = "another-machine";
+pub(super) const NAME: &str = "another-machine";
 
 /// The process `amphora node`; killed when it is dropped.
-struct Node {
+pub(super) struct Node {
     process: Option<Child>,
     home: Home,
     server: String,
 }
 
 impl Node {
-    fn start(server: String) -> Self {
+    pub(super) fn start(server: String) -> Self {
         let mut node = Self { process: None, home: Home::new().expect("a folder"), server };
         node.launch();
         node
@@ -45,7 +45,7 @@ impl Node {
         assert!(wait_until(LIMIT, answers).is_some(), "the node does not start: {}", self.log());
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(super) fn socket(&self) -> PathBuf {
         self.home.socket("csi-node")
     }
 
