@@ -2,6 +2,7 @@
 
 mod block;
 mod controller;
+mod inline;
 mod node;
 mod recovery;
 mod remote;

@@ -3,6 +3,7 @@
 mod block;
 mod crowd;
 mod damaged;
+mod inline;
 mod lost;
 mod mounts;
 mod recovery;
