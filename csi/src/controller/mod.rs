@@ -6,6 +6,7 @@
 mod capabilities;
 mod create;
 mod delete;
+mod disk;
 mod expand;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzed;
@@ -17,6 +18,8 @@ mod publish;
 mod snapshot;
 mod validate;
 mod volume;
+
+pub(crate) use parameters::Parameters;
 
 use std::sync::Arc;
 

@@ -16,24 +16,24 @@ const DAYS_MAX: u32 = 36_500;
 
 /// The parsed parameters of a new volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parameters {
+pub(crate) struct Parameters {
     /// `uid`, `gid` and `mode` of the root directory of a new volume; a clone keeps its source's.
-    pub(super) root: RootAttributes,
+    pub(crate) root: RootAttributes,
     /// `versioning`: whether the bucket has versioning.
-    pub(super) versioning: Versioning,
+    pub(crate) versioning: Versioning,
     /// What else is set when the volume is made: the lifecycle rule, and what a VolumeAttributesClass says of the root, also
     /// of a clone's.
-    pub(super) initial: Modification,
+    pub(crate) initial: Modification,
 }
 
 impl Parameters {
     /// Parses the parameters of a StorageClass.
-    pub(super) fn parse(given: &HashMap<String, String>) -> Result<Self> {
+    pub(crate) fn parse(given: &HashMap<String, String>) -> Result<Self> {
         Self::with_mutable(given, &HashMap::new())
     }
 
     /// Parses the parameters of a StorageClass and of a VolumeAttributesClass, which take precedence.
-    pub(super) fn with_mutable(given: &HashMap<String, String>, mutable: &HashMap<String, String>) -> Result<Self> {
+    pub(crate) fn with_mutable(given: &HashMap<String, String>, mutable: &HashMap<String, String>) -> Result<Self> {
         let (given, mutable) = (modification(given)?, modification(mutable)?);
         let (of_class, over, default) = (given.root, mutable.root, RootAttributes::default());
         Ok(Self {
@@ -53,7 +53,7 @@ impl Parameters {
     }
 
     /// The attributes to store with the bucket, by which a repeated request is recognized.
-    pub(super) fn attributes(self) -> BTreeMap<String, String> {
+    pub(crate) fn attributes(self) -> BTreeMap<String, String> {
         let versioning = match self.versioning {
             Versioning::Enabled => "enabled",
             Versioning::Disabled => "disabled",

@@ -5,8 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
+use proto::csi::v1::volume_usage::Unit;
 use proto::csi::v1::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
+    VolumeUsage,
 };
 use tonic::Status;
 
@@ -14,17 +16,31 @@ use super::Inner;
 use super::record::Stage;
 use super::volumes::Report;
 use crate::bind::BindFlags;
-use crate::capability::Capability;
+use crate::capability::{Capability, Kind};
 use crate::capacity::{Range, signed};
 use crate::mounter::MountState;
-use crate::{health, path, status};
+use crate::{health, path, status, volume_id};
 
 impl Inner {
     pub(super) fn stats(&self, request: &NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
         let (stage, path) = self.volume_at(&request.volume_id, &request.volume_path)?;
         let Report { usage, fault } = self.volumes.report(&stage)?;
+        let usage = match stage.kind {
+            Kind::Mount => usage,
+            Kind::Block => self.size_of_block(&stage)?,
+        };
         let condition = health::condition(self.fault(&stage, &path, fault)?, "mounted and answering");
         Ok(NodeGetVolumeStatsResponse { usage, volume_condition: Some(condition) })
+    }
+
+    /// The size of a block volume. What is used of it is not known to the node (CSI v1.12, VolumeUsage).
+    fn size_of_block(&self, stage: &Stage) -> Result<Vec<VolumeUsage>, Status> {
+        let size = match self.device_size(stage) {
+            Some(size) => Some(size),
+            None => self.volumes.size(&stage.volume)?,
+        };
+        let total = |size| VolumeUsage { unit: Unit::Bytes.into(), total: signed(size), ..Default::default() };
+        Ok(size.map(total).into_iter().collect())
     }
 
     /// The volume, if it is staged or published at `given`, and that path in its recorded form.
@@ -33,13 +49,19 @@ impl Inner {
         status::required("volume_path", given)?;
         let nowhere =
             || Status::not_found(format!("volume \"{volume}\" is neither staged nor published at \"{given}\""));
-        let stage = self.records.stage(volume).ok_or_else(nowhere)?;
+        let stage = self.records.stage(volume).or_else(|| self.inline_volume(volume)).ok_or_else(nowhere)?;
         let target = |path: &PathBuf| self.records.target(path).is_some_and(|target| target.volume == volume);
         let is_here = |path: &PathBuf| stage.path == *path || target(path);
         // Most callers give the resolved path, so usually nothing has to be looked up.
         let path = Some(Path::new(given).components().collect()).filter(is_here);
         let path = path.or_else(|| Some(path::resolve(Path::new(given))).filter(is_here)).ok_or_else(nowhere)?;
         Ok((stage, path))
+    }
+
+    /// The inline volume with this id.
+    fn inline_volume(&self, volume: &str) -> Option<Stage> {
+        let name = volume_id::for_volume(volume).ok()?;
+        self.records.stage(name.as_str()).filter(|stage| stage.inline.is_some())
     }
 
     /// What is wrong with the volume at `path`, as a message for people.
@@ -52,7 +74,10 @@ impl Inner {
             MountState::Stale => return Ok(Some("the mount is dead; stage the volume again".into())),
             MountState::NotMounted | MountState::Other => return Ok(Some("the volume is not mounted".into())),
         }
-        let shown = self.is_shown(stage, path, BindFlags::default())?;
+        let shown = match self.records.target(path).filter(|target| target.kind == Kind::Block) {
+            Some(target) => self.shows_device(stage, &target)?,
+            None => self.is_shown(stage, path, BindFlags::default())?,
+        };
         Ok((!shown).then(|| format!("\"{}\" does not show the volume; publish it again", path.display())))
     }
 
@@ -62,6 +87,9 @@ impl Inner {
         }
         let range = Range::parse(request.capacity_range.as_ref())?;
         let (stage, _) = self.volume_at(&request.volume_id, &request.volume_path)?;
+        if stage.kind == Kind::Block {
+            return self.expand_block(&stage, range);
+        }
         match (self.volumes.size(&stage.volume)?, range.required()) {
             (Some(quota), Some(required)) if quota < required => Err(Status::failed_precondition(format!(
                 "volume \"{}\" has {quota} bytes; call ControllerExpandVolume for {required} first",
@@ -72,6 +100,18 @@ impl Inner {
                 let size = quota.or(required).unwrap_or(0);
                 Ok(NodeExpandVolumeResponse { capacity_bytes: signed(size) })
             }
+        }
+    }
+    /// Gives the devices of a volume the size of its disk, which the controller has raised.
+    fn expand_block(&self, stage: &Stage, range: Range) -> Result<NodeExpandVolumeResponse, Status> {
+        let _guard = self.volume_locks.hold(&stage.volume)?;
+        let size = self.grow_devices(stage)?;
+        match range.required() {
+            Some(required) if size < required => Err(Status::failed_precondition(format!(
+                "the disk of volume \"{}\" has {size} bytes; call ControllerExpandVolume for {required} first",
+                stage.volume
+            ))),
+            _ => Ok(NodeExpandVolumeResponse { capacity_bytes: signed(size) }),
         }
     }
 }

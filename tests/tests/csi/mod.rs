@@ -1,7 +1,10 @@
 //! CSI: the conformance suite against the real binary, and what it does not cover.
 
+mod block;
+mod crowd;
 mod damaged;
 mod groups;
+mod inline;
 mod lost;
 mod mounts;
 mod recovery;

@@ -21,8 +21,9 @@ pub(super) fn pass(server: &Server, node: Option<&str>, more: &[&str]) -> Result
     let [target, staging] = ["target", "staging"].map(|name| home.join("sanity").join(name));
     std::fs::create_dir_all(home.join("sanity")).expect("made");
     let parameters = home.join("sanity").join("parameters.yaml");
-    std::fs::write(&parameters, "{gid: \"7\", mode: \"0770\", versioning: enabled, noncurrentDays: \"30\"}\n")
-        .expect("written");
+    // A block volume keeps no versions.
+    let versions = if more.ends_with(&BLOCK) { "" } else { ", versioning: enabled, noncurrentDays: \"30\"" };
+    std::fs::write(&parameters, format!("{{gid: \"7\", mode: \"0770\"{versions}}}\n")).expect("written");
     let mut command = Command::new(suite);
     command.arg("--csi.testvolumemutableparameters").arg(&parameters);
     let socket = |word: &str| server.ready().word(word).to_owned();
@@ -58,6 +59,16 @@ fn counts(output: &str) -> Option<(usize, String)> {
 #[test]
 fn the_suite_passes_on_one_endpoint() {
     need!(pass(&Server::start(), None, &[]));
+}
+
+/// The arguments with which the suite uses all volumes as block devices.
+pub(super) const BLOCK: [&str; 2] = ["--csi.testvolumeaccesstype", "block"];
+
+#[test]
+fn the_suite_passes_with_block_volumes() {
+    need!(super::block::devices());
+    need!(pass(&Server::start(), None, &BLOCK));
+    need!(pass(&Options::default().split_csi().start(), None, &BLOCK));
 }
 
 #[test]
