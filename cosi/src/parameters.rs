@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use objstore::store::{Bucket, Mode, Versioning};
 use objstore::{Error, Result};
 
+use crate::service_account::ServiceAccount;
 use crate::size;
 
 /// The attribute with the name of the driver that created a bucket.
@@ -84,7 +85,14 @@ pub(crate) fn same_request(kept: &BTreeMap<String, String>, asked: &BTreeMap<Str
     [DRIVER, QUOTA, VERSIONING].iter().all(|key| kept.get(*key) == asked.get(*key))
 }
 
-/// Parses the parameters of a BucketAccessClass: the mode of the access, `rw` by default.
+/// The parameter with the namespace of the ServiceAccount that an access is for.
+const NAMESPACE: &str = "serviceAccountNamespace";
+/// The parameter with its name, where the request has none.
+const ACCOUNT: &str = "serviceAccountName";
+/// The parameter with the audience that its tokens must have.
+const AUDIENCE: &str = "audience";
+
+/// Parses the parameters of a BucketAccessClass of v1alpha1: the mode of the access, `rw` by default.
 pub(crate) fn access_mode(given: &HashMap<String, String>) -> Result<Mode> {
     let mut mode = Mode::ReadWrite;
     for (key, value) in given {
@@ -93,10 +101,33 @@ pub(crate) fn access_mode(given: &HashMap<String, String>) -> Result<Mode> {
             ("mode", "wo") => Mode::Write,
             ("mode", "rw") => Mode::ReadWrite,
             ("mode", _) => return Err(Error::invalid("mode", value, "use ro, rw or wo")),
+            (NAMESPACE | ACCOUNT | AUDIENCE, _) => {
+                return Err(Error::invalid(
+                    "parameter",
+                    key,
+                    "it is for a BucketAccessClass with authenticationType IAM",
+                ));
+            }
             _ => return Err(unknown(key, "a BucketAccessClass has the parameter \"mode\"")),
         };
     }
     Ok(mode)
+}
+
+/// Parses the parameters of a BucketAccessClass for ServiceAccounts, and returns the others. `named` is the ServiceAccount
+/// of the request, if the version of the specification has one there.
+pub(crate) fn service_account(
+    mut given: HashMap<String, String>,
+    named: Option<String>,
+) -> Result<(ServiceAccount, HashMap<String, String>)> {
+    let missing = |key: &'static str| Error::invalid("parameter", key, "the BucketAccessClass has to have it");
+    let namespace = given.remove(NAMESPACE).ok_or_else(|| missing(NAMESPACE))?;
+    let name = match named {
+        Some(name) => name,
+        None => given.remove(ACCOUNT).ok_or_else(|| missing(ACCOUNT))?,
+    };
+    let audience = given.remove(AUDIENCE).filter(|audience| !audience.is_empty());
+    Ok((ServiceAccount { namespace, name, audience }, given))
 }
 
 fn versioning(value: &str) -> Result<Versioning> {

@@ -11,7 +11,7 @@ use crate::message::Failure;
 use crate::word::fixed;
 
 /// All kinds of resources, in the order of their numbers from 1.
-const NOUNS: [Noun; 11] = [
+const NOUNS: [Noun; 12] = [
     Noun::Bucket,
     Noun::Key,
     Noun::Version,
@@ -23,6 +23,7 @@ const NOUNS: [Noun; 11] = [
     Noun::Grant,
     Noun::Publication,
     Noun::Xattr,
+    Noun::Role,
 ];
 
 /// All POSIX errors, in the order of their numbers from 1.

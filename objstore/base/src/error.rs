@@ -37,6 +37,8 @@ pub enum Noun {
     Publication,
     /// An extended attribute.
     Xattr,
+    /// A role.
+    Role,
 }
 
 impl fmt::Display for Noun {
@@ -53,6 +55,7 @@ impl fmt::Display for Noun {
             Self::Grant => "grant",
             Self::Publication => "publication",
             Self::Xattr => "extended attribute",
+            Self::Role => "role",
         })
     }
 }
