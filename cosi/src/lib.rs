@@ -21,6 +21,7 @@ mod bucket;
 mod made;
 mod multi_bucket;
 mod parameters;
+mod preset;
 mod rate;
 mod rpc;
 mod service_account;

@@ -14,19 +14,11 @@ use objstore::store::{Creator, DriverAccess, Mode, TrustedIdentity};
 use tonic::Status;
 
 use crate::access::account_name;
+use crate::parameters::ServiceAccount;
 use crate::{Driver, status};
 
 /// The name of the role of each access without a key.
 pub(crate) const ROLE: &str = "workload";
-
-/// A ServiceAccount that may take a role.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ServiceAccount {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    /// The audience that its tokens must have; `None`: any that STS accepts.
-    pub(crate) audience: Option<String>,
-}
 
 impl ServiceAccount {
     /// The identity that its tokens have.

@@ -134,6 +134,18 @@ def aws_cli_takes_a_role_by_its_token_file(s3, bucket):
     equal(json.loads(taken.stdout)["AssumedRoleUser"]["Arn"], "arn:aws:sts::shop:assumed-role/web/by-hand", taken.stderr)
 
 
+def the_go_sdk_takes_a_role_by_its_token_file(s3, bucket):
+    grant(bucket)
+    program = [os.environ["AMPHORA_S3CLIENTS"], "aws-role", bucket]
+    done = subprocess.run(program, env=environment(ISSUER.token()), capture_output=True, text=True)
+    equal((done.returncode, done.stdout[:4]), (0, "ASIA"), done.stderr)
+    equal(s3.head_object(Bucket=bucket, Key="go")["ContentLength"], 200_000, "size")
+
+
+if "AMPHORA_S3CLIENTS" in os.environ:
+    check(the_go_sdk_takes_a_role_by_its_token_file)
+
+
 @check
 def the_answer_says_who_and_how_long(s3, bucket):
     answer = assume(DurationSeconds=900)

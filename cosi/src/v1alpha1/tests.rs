@@ -152,6 +152,27 @@ async fn a_bucket_asked_for_differently_already_exists() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_has_the_first_settings_of_its_class_and_keeps_later_ones() {
+    let f = fixture().await;
+    let class =
+        [("anonymousAccess", "read"), ("expireDays", "30"), ("objectLock", "enabled"), ("versioning", "enabled")];
+    f.create("bc-1", &class).await.unwrap();
+    let settings = f.store.settings(&name("bc-1")).unwrap().settings;
+    assert!(settings.policy.as_ref().is_some_and(|policy| policy.contains("arn:aws:s3:::bc-1/*")));
+    assert!(settings.object_lock.is_some() && settings.lifecycle[0].expire_days == Some(30));
+    f.store
+        .change_settings(&name("bc-1"), |settings| {
+            settings.policy = None;
+            Ok(())
+        })
+        .await
+        .unwrap();
+    f.create("bc-1", &class).await.unwrap();
+    assert_eq!(f.store.settings(&name("bc-1")).unwrap().settings.policy, None, "a repeated request changes nothing");
+    assert_eq!(code(f.create("bc-1", &class[1..]).await), Code::AlreadyExists);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_whose_quota_was_changed_is_still_the_one_asked_for() {
     let f = fixture().await;
     f.create("bc-1", &[("quota", "1Gi")]).await.unwrap();
@@ -169,6 +190,8 @@ async fn bad_requests_for_buckets_are_refused_by_name() {
         ("bc-1", &[("qouta", "1")], "qouta"),
         ("bc-1", &[("quota", "many")], "many"),
         ("bc-1", &[("versioning", "on")], "on"),
+        ("bc-1", &[("anonymousAccess", "full")], "full"),
+        ("bc-1", &[("objectLock", "enabled")], "versioning"),
     ] {
         let status = f.create(bucket, parameters).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");

@@ -20,7 +20,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 
-use crate::source::read_file;
+use crate::file::read_file;
 
 /// How long a fetch may take in all.
 pub(crate) const FETCH_LIMIT: Duration = Duration::from_secs(5);

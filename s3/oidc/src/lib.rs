@@ -13,6 +13,7 @@
 mod cache;
 mod encoding;
 mod fetch;
+mod file;
 mod issuer;
 mod jwk;
 mod jws;

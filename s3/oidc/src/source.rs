@@ -5,12 +5,13 @@
 //! - The token for the issuer's server is read again for each fetch, since Kubernetes renews it. It is sent to the
 //!   configured address only; to the address in a discovery document only if that is on the same host and port.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use http::Uri;
 use serde::Deserialize;
 
 use crate::fetch;
+use crate::file::read_file;
 use crate::jwk::KeySet;
 
 /// The most bytes of a document of keys, and of a discovery document.
@@ -94,24 +95,6 @@ async fn bearer(path: PathBuf) -> Result<String, String> {
     let text = text.ok().map(|text| text.trim().to_owned());
     let text = text.filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic()));
     text.ok_or_else(|| format!("{shown} holds no token"))
-}
-
-/// Reads a file up to a limit, off the async workers.
-pub(crate) async fn read_file(path: PathBuf, limit: u64) -> Result<Vec<u8>, String> {
-    let read = tokio::task::spawn_blocking(move || read_bounded(&path, limit)).await;
-    read.map_err(|error| error.to_string())?
-}
-
-fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, String> {
-    use std::io::Read as _;
-    let shown = path.display();
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    file.take(limit + 1).read_to_end(&mut bytes).map_err(|error| format!("{shown} cannot be read: {error}"))?;
-    if bytes.len() as u64 > limit {
-        return Err(format!("{shown} has more than {limit} bytes"));
-    }
-    Ok(bytes)
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ fn a_session_policy_names_any_bucket_and_no_principal() {
         get.replace("\"Effect\"", "\"Principal\": \"*\", \"Effect\""),
         get.replace("\"Effect\"", "\"NotPrincipal\": \"*\", \"Effect\""),
         one("s3:GetObjects", "*"),
-        one("s3*:GetObject*s", "*"),
+        one("s3*:Nothing*", "*"),
         one("GetObject", "*"),
         one(":", "*"),
         one("s3:GetObject", "abc/*"),

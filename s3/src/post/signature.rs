@@ -209,7 +209,8 @@ mod tests {
         assert_eq!(half([("policy", POLICY), ("awsaccesskeyid", "AKID")]), "InvalidArgument");
         assert_eq!(half([("signature", "x"), ("awsaccesskeyid", "AKID")]), "InvalidArgument");
         assert_eq!(half([("policy", POLICY), ("x-amz-signature", "x")]), "InvalidArgument");
-        assert_eq!(half([("policy", POLICY), ("x-amz-security-token", "x")]), "InvalidToken");
+        assert_eq!(half([("policy", POLICY), ("x-amz-security-token", "x")]), "InvalidArgument");
+        assert_eq!(half([("key", "k"), ("x-amz-security-token", "x")]), "InvalidToken");
         for (credential, date) in [
             ("AKID/20151229/eu-west-1/s3/aws4_request", "20151229T120000Z"),
             ("AKID/20151229/us-east-1/ec2/aws4_request", "20151229T120000Z"),

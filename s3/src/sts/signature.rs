@@ -94,18 +94,17 @@ fn check_scope(signature: &AuthorizationV4<'_>, date: &AmzDate, region: &str) ->
 }
 
 fn check_date(date: &AmzDate, now: i64) -> Result<(), Fault> {
-    let signed = date.to_time().map(|time| time.as_second());
-    match signed {
-        None => Err(Fault::incomplete("x-amz-date is no date: write it as in 20260131T120000Z")),
-        Some(signed) if (now - signed).abs() <= SKEW_SECONDS => Ok(()),
-        Some(signed) if signed < now => {
-            Err(Fault::signature(format!("Signature expired: {} is more than 15 minutes ago", date.fmt_iso8601())))
-        }
-        Some(_) => Err(Fault::signature(format!(
-            "Signature not yet current: {} is more than 15 minutes ahead",
-            date.fmt_iso8601()
-        ))),
+    let Some(time) = date.to_time() else {
+        return Err(Fault::incomplete("x-amz-date is no date: write it as in 20260131T120000Z"));
+    };
+    let (signed, shown) = (time.as_second(), date.fmt_iso8601());
+    if (now - signed).abs() <= SKEW_SECONDS {
+        return Ok(());
     }
+    Err(Fault::signature(match signed < now {
+        true => format!("Signature expired: {shown} is more than 15 minutes ago"),
+        false => format!("Signature not yet current: {shown} is more than 15 minutes ahead"),
+    }))
 }
 
 /// The signed headers with their values, in the order of their names.

@@ -20,6 +20,9 @@ fn run_checks_of(options: Options) {
     command.env("AMPHORA_ISSUER_PORT", port.to_string());
     command.env("AMPHORA_TLS_CERT", &certificate.certificate).env("AMPHORA_TLS_KEY", &certificate.key);
     command.env("AMPHORA_KEY_BOB", format!("{}:{}", bob.access_key_id, bob.secret_access_key));
+    if let Ok(program) = required("s3clients") {
+        command.env("AMPHORA_S3CLIENTS", program);
+    }
     let cli = server.cli([] as [&str; 0]);
     command.env("AMPHORA_PROGRAM", cli.get_program());
     command.envs(cli.get_envs().filter_map(|(name, value)| Some((name, value?))));
