@@ -146,6 +146,19 @@ if "AMPHORA_S3CLIENTS" in os.environ:
     check(the_go_sdk_takes_a_role_by_its_token_file)
 
 
+def an_access_of_cosi_is_a_role_of_one_service_account(s3, bucket):
+    role = os.environ["AMPHORA_COSI_ROLE"]
+    session = s3_of(keys_of(assume(ISSUER.token(sub="system:serviceaccount:shop:cosi"), role=role)))
+    session.put_object(Bucket="by-cosi", Key="k", Body=b"x")
+    equal([found["Name"] for found in session.list_buckets()["Buckets"]], ["by-cosi"], "buckets")
+    denied(session.get_object, Bucket=bucket, Key="k")
+    denied(assume, token=ISSUER.token(), role=role)
+
+
+if "AMPHORA_COSI_ROLE" in os.environ:
+    check(an_access_of_cosi_is_a_role_of_one_service_account)
+
+
 @check
 def the_answer_says_who_and_how_long(s3, bucket):
     answer = assume(DurationSeconds=900)

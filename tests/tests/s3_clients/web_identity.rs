@@ -1,5 +1,8 @@
 //! Short-lived keys by STS: tokens of OpenID Connect for unchanged SDKs (`tests/python/web_identity.py`).
 
+use proto::cosi::v1alpha1::provisioner_client::ProvisionerClient;
+use proto::cosi::v1alpha1::{AuthenticationType, DriverCreateBucketRequest, DriverGrantBucketAccessRequest};
+
 use crate::support::cli::account;
 use crate::support::program::{client, run_checks};
 use crate::support::*;
@@ -20,6 +23,8 @@ fn run_checks_of(options: Options) {
     command.env("AMPHORA_ISSUER_PORT", port.to_string());
     command.env("AMPHORA_TLS_CERT", &certificate.certificate).env("AMPHORA_TLS_KEY", &certificate.key);
     command.env("AMPHORA_KEY_BOB", format!("{}:{}", bob.access_key_id, bob.secret_access_key));
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    command.env("AMPHORA_COSI_ROLE", runtime.block_on(role_of_cosi(&server)));
     if let Ok(program) = required("s3clients") {
         command.env("AMPHORA_S3CLIENTS", program);
     }
@@ -30,6 +35,24 @@ fn run_checks_of(options: Options) {
     let log = server.log();
     assert!(log.contains("AssumeRoleWithWebIdentity"), "each session is in the audit trail: {log}");
     assert!(!log.contains("eyJ"), "no token is logged");
+}
+
+/// Has COSI make a bucket, and an access to it for a ServiceAccount. Returns the role.
+async fn role_of_cosi(server: &Server) -> String {
+    let mut provisioner = ProvisionerClient::new(grpc::channel(&server.ready().socket("cosi")).await);
+    let bucket = DriverCreateBucketRequest { name: "by-cosi".into(), ..Default::default() };
+    provisioner.driver_create_bucket(bucket).await.expect("a bucket");
+    let parameters = [("serviceAccountNamespace", "shop"), ("serviceAccountName", "cosi")];
+    let access = DriverGrantBucketAccessRequest {
+        bucket_id: "by-cosi".into(),
+        name: "ba-1".into(),
+        authentication_type: AuthenticationType::Iam.into(),
+        parameters: parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+    };
+    let answer = provisioner.driver_grant_bucket_access(access).await.expect("an access").into_inner();
+    let secrets = &answer.credentials["s3"].secrets;
+    assert!(!secrets.contains_key("accessSecretKey"), "an access by a role has no key");
+    secrets["roleArn"].clone()
 }
 
 /// A port for the issuer, which listens there once the server runs.
