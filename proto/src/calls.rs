@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, MessageDescriptor, MethodDescriptor, Value};
 
 /// The methods that change nothing; all others count as changes.
-const READS: [&str; 33] = [
+const READS: [&str; 34] = [
     "/amphora.admin.v1.Admin/ListBuckets",
     "/amphora.admin.v1.Admin/GetBucket",
     "/amphora.admin.v1.Admin/ListHiddenKeys",
@@ -22,6 +22,7 @@ const READS: [&str; 33] = [
     "/amphora.admin.v1.Admin/ListSnapshots",
     "/amphora.admin.v1.Admin/ListVolumes",
     "/amphora.admin.v1.Admin/GetVolume",
+    "/amphora.admin.v1.Admin/ListSessions",
     "/amphora.admin.v1.Mounts/MountStats",
     "/amphora.admin.v1.Mounts/WatchMount",
     "/amphora.admin.v1.Mounts/GetNodeStatus",

@@ -172,6 +172,7 @@ pub(super) fn shown(point: &MountPoint) -> api::MountPoint {
         read_only: point.read_only,
         keep: point.keep,
         server: point.server.clone().unwrap_or_default(),
+        link: point.link.as_ref().map(super::link::shown),
     }
 }
 

@@ -21,7 +21,7 @@ use node_session::Incarnation;
 use objstore::disk::{Disk as _, RealDisk, read_named};
 use tonic::service::Routes;
 
-pub use flags::NodeFlags;
+pub use flags::{NodeFlags, STATE_DIR};
 
 use crate::admin::{MountService, mount_routes};
 use crate::config::{Env, SocketPath, default_socket};

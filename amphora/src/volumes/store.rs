@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use node_codec::{decode_reply, encode_reply};
-use node_server::{Done, Opened, Opening, Settled, StoredSession};
+use node_server::{Done, Named, Opened, Opening, Settled, StoredSession};
 use node_session::slot::{Outcome, Outcomes as _};
 use node_session::{Boot, CallId, Digest, SessionId, Terms};
 use node_wire::credential::{Claim, Secret};
 use node_wire::refusal::{Reason, Refusal};
 use objstore::name::BucketName;
-use objstore::volume::{OpenRemote, RemoteSession, SlotCall};
+use objstore::volume::{OpenRemote, RemoteAbout, RemoteSession, SlotCall};
 use objstore::{Error, Posix, Store};
 use objstore_files::{Answer, Context, FileService, Op, Reply};
 
@@ -102,6 +102,11 @@ impl node_server::Store for Sessions {
 
     fn end(&self, session: SessionId) -> objstore::Result<()> {
         self.store.end_remote(session)
+    }
+
+    fn named(&self, session: SessionId) -> Named {
+        let shown = self.store.remote_session(session).map(|session| session.shown());
+        shown.map(|RemoteAbout { node, bucket, .. }| Named { node, bucket: bucket.to_string() }).unwrap_or_default()
     }
 
     fn recorded(&self) -> Vec<SessionId> {

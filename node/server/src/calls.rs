@@ -22,8 +22,17 @@ const HEAD_REPLY_BYTES: usize = REPLY_HEAD_BYTES as usize - 1024;
 // The longest call fits into a frame with its number and slot.
 const _: () = assert!(CALL_BYTES_MAX + 1024 <= HEAD_BYTES as usize);
 
-/// Answers a call of a session.
+/// Answers a call of a session, and counts it.
 pub(crate) async fn answer(session: &Arc<Session>, call: Call) -> Result<Answer, Refusal> {
+    let _under_way = session.counts.call();
+    let answered = execute_or_replay(session, call).await;
+    if answered.is_ok() {
+        session.counts.answer();
+    }
+    answered
+}
+
+async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer, Refusal> {
     let sent: Sent = read(call.head).map_err(|error| Refusal::new(Reason::Protocol, error.to_string()))?;
     let incarnation = Incarnation(sent.incarnation);
     session.check(incarnation)?;
@@ -110,6 +119,7 @@ fn execute(
         let done_there = session.share.run(change).await;
         // No thread is held meanwhile. What only counts waits for nobody: other machines may wait for a lookup here.
         if done_there.as_ref().is_some_and(|(_, waits)| *waits) {
+            let _waiting = session.counts.wait();
             session.stored.settled().await;
         }
         let head = done_there.map(|(head, _)| head);

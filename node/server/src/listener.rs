@@ -38,12 +38,16 @@ impl<S: Store> Service for Listener<S> {
             claim,
             incarnation: OnceLock::new(),
             notices: OnceLock::new(),
+            counted: OnceLock::new(),
         })
     }
 
     fn connected(&self, peer: &Arc<Peer<Identity>>, notices: Notices) {
         // Set once: this is called once for a connection.
         let _ = peer.identity.notices.set(notices);
+        let (session, now) = (peer.identity.session, (self.0.clock)());
+        let counted = self.0.connections.enter(session, (peer.role, peer.from), &peer.traffic, now);
+        let _ = peer.identity.counted.set(counted);
     }
 
     async fn call(&self, peer: Arc<Peer<Identity>>, call: Call) -> Result<Answer, Refusal> {

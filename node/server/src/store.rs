@@ -10,6 +10,8 @@ use node_wire::refusal::Refusal;
 use objstore_base::error::Result;
 use objstore_files::{Answer, Context, FileService, Op};
 
+use crate::ended::Named;
+
 /// A store, as its listener for nodes sees it. All methods may wait for the disk.
 pub trait Store: Send + Sync + 'static {
     /// The number of this opening of the store.
@@ -37,6 +39,11 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// The session is not ended; this is tried again.
     fn end(&self, session: SessionId) -> Result<()>;
+
+    /// Whose session this is, for operators and the log. Asked before the session is ended.
+    fn named(&self, _session: SessionId) -> Named {
+        Named::default()
+    }
 
     /// The sessions that the store has recorded. Each gets a lease from the start of the listener on, and is ended if its
     /// node does not come back.

@@ -1,6 +1,7 @@
 //! The interface that a store implements for its listener: admission of peers, and answers to calls.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,6 +14,7 @@ use crate::header::{Bounds, Kind, Role};
 use crate::hello::Hello;
 use crate::outbox::Outgoing;
 use crate::refusal::Refusal;
+use crate::traffic::Traffic;
 
 /// The other end of an admitted connection.
 #[derive(Debug)]
@@ -27,6 +29,10 @@ pub struct Peer<I> {
     pub version: u32,
     /// The optional features in use.
     pub features: u64,
+    /// The address that it connected from.
+    pub from: SocketAddr,
+    /// The bytes of the connection.
+    pub traffic: Arc<Traffic>,
     /// What the service made of the credential.
     pub identity: I,
 }

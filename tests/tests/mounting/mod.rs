@@ -6,6 +6,7 @@ mod another_machine;
 mod busy;
 mod grants;
 mod keep_option;
+mod operators;
 mod remount;
 mod swapped;
 

@@ -71,6 +71,11 @@ enum Look {
 }
 
 impl Mount {
+    /// Whether it mounts nothing.
+    pub(super) fn is_look(&self) -> bool {
+        self.look.is_some()
+    }
+
     pub(super) async fn run(self, socket: &SocketPath, printer: &mut Printer) -> Result<(), Failure> {
         match self.look {
             Some(Look::Stats { dir: None }) => stats::run(&mut Client::connect(socket).await?, printer, None).await,

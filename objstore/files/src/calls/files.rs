@@ -12,6 +12,7 @@ use super::reply::{Answer, Reply};
 use super::service::{About, FileService, SessionStanding};
 use crate::changes::Changes;
 use crate::context::{Caller, Context, RequestId};
+use crate::link::LinkStats;
 use crate::local::LocalFiles;
 
 /// A session of a mount. Cheap to clone; dropping the last clone drops the service.
@@ -40,6 +41,11 @@ impl FileSession {
     /// How the session stands: see [`FileService::standing`].
     pub fn standing(&self) -> SessionStanding {
         self.service.standing()
+    }
+
+    /// The connection to the store, if that is on another machine: see [`FileService::link`].
+    pub fn link(&self) -> Option<LinkStats> {
+        self.service.link()
     }
 
     /// The files for one request of the kernel.

@@ -8,6 +8,7 @@ use super::op::Op;
 use super::reply::Answer;
 use crate::changes::Changes;
 use crate::context::{Context, RequestId, SessionId};
+use crate::link::LinkStats;
 use crate::local::LocalFiles;
 
 /// The facts about a session that do not change while it is open.
@@ -85,6 +86,11 @@ pub trait FileService: Send + Sync {
     /// How the session stands. Nothing is asked for this.
     fn standing(&self) -> SessionStanding {
         SessionStanding::Served
+    }
+
+    /// The connection to the store, if that is on another machine. Nothing is asked for this.
+    fn link(&self) -> Option<LinkStats> {
+        None
     }
 
     /// The files as this machine has them; `None` if they lie elsewhere.
