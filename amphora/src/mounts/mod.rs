@@ -44,7 +44,7 @@ pub use request::{Look, Origin, Request, SOURCE_PREFIX};
 pub use restore::LostMount;
 pub use source::Source;
 pub use takeover::UnservedMount;
-pub use totals::{LinkTotals, OperationTotal, Totals};
+pub use totals::{OperationTotal, Totals};
 
 use fuse::{Mount, Mountinfo, StatsSnapshot, WatchedCall};
 use objstore::name::BucketName;
