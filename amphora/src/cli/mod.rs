@@ -259,7 +259,7 @@ mod tests {
             "serve --data-dir d --s3-listen 127.0.0.1:0 --http-listen 127.0.0.1:0 --csi-endpoint unix:///a \
              --csi-node-endpoint unix:///b --cosi-endpoint unix:///c --admin-endpoint unix:///d --region r --node-id n \
              --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --cosi-answer-delay 5s --config f \
-             --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --website-listen 127.0.0.1:0 --website-domain w --volume-listen 127.0.0.1:0 --volume-cert c --volume-key k --volume-lease 5s --s3-max-connections 9 \
+             --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --website-listen 127.0.0.1:0 --website-domain w --volume-listen 127.0.0.1:0 --volume-cert c --volume-key k --volume-client-ca n --volume-lease 5s --s3-max-connections 9 \
              --s3-block-public-access false --s3-presigned-v2 false --s3-access-log-delay 1m --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi \
              --holder-endpoint unix:///e --start-holder false --no-holder --unmount-at-exit --master-key-file k --core-dumps",
             "holder --socket unix:///e --detached --node d",
@@ -291,8 +291,9 @@ mod tests {
             "session end 00000000000000000000000000000001",
             "node list",
             "mount b /mnt -o ro,uid=1,gid=2,umask=077,prefix=x/y,readahead=64Ki,cache=off --credentials f",
-            "mount b /mnt --server h:1 --ca c --credentials f",
-            "node --server h:1 --ca c --csi-node-endpoint unix:///c --csi-driver-name a.b --http-listen 127.0.0.1:0 --node-id n",
+            "mount b /mnt --server h:1 --ca c --credentials f --cert c --key k",
+            "mount b /mnt -o server=h:1,credentials=f,cert=c,key=k",
+            "node --server h:1 --ca c --cert c --key k --csi-node-endpoint unix:///c --csi-driver-name a.b --http-listen 127.0.0.1:0 --node-id n",
             "node --state-dir d --node-id n --holder-endpoint unix:///h --start-holder false --no-holder --unmount-at-exit \
              --max-mounts 9 --log-format json --log-level warn --core-dumps --while-needed --detached --again",
             "mount stats",

@@ -11,6 +11,7 @@
 //!   accessed, because a mount there may be dead.
 
 mod access;
+mod connecting;
 mod directory;
 mod ending;
 mod error;

@@ -31,6 +31,13 @@ pub struct NodeFlags {
     /// which each attachment of a volume names]
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
+    /// Certificate chain (PEM) of this node, for a store with --volume-client-ca; it has to name the node. Read again at each
+    /// connection. Needs --key
+    #[arg(long, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// Private key (PEM, not encrypted) of --cert
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// Address of /metrics, /healthz and /readyz [default: none]
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     pub http_listen: Option<SocketAddr>,

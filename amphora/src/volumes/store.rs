@@ -10,7 +10,7 @@ use node_wire::credential::{Claim, Secret};
 use node_wire::refusal::{Reason, Refusal};
 use objstore::name::BucketName;
 use objstore::volume::{OpenRemote, RemoteAbout, RemoteSession, SlotCall};
-use objstore::{Error, Posix, Store};
+use objstore::{Error, Posix, Store, certificate};
 use objstore_files::{Answer, Context, FileService, Op, Reply};
 
 use crate::failure::with_causes;
@@ -60,6 +60,22 @@ fn text(ticket: &[u8]) -> objstore::Result<String> {
     String::from_utf8(ticket.to_vec()).map_err(|_| why())
 }
 
+/// Whether the node's certificate has its name, where nodes need certificates: a ticket is worth nothing to a machine that
+/// another one's ticket was stolen by.
+fn names_node(certificate: &[u8], node: &str) -> objstore::Result<()> {
+    let names = certificate::names(certificate);
+    if names.iter().any(|name| name.eq_ignore_ascii_case(node)) {
+        return Ok(());
+    }
+    let named = names.iter().map(|name| format!("\"{}\"", name.escape_debug())).collect::<Vec<_>>().join(", ");
+    let why = format!(
+        "the certificate of the node names {}, not \"{node}\": give it a certificate with the node's name (--node-id) as a \
+         DNS name or common name",
+        if named.is_empty() { "nobody" } else { &named }
+    );
+    Err(Error::Denied { why })
+}
+
 fn certificate_alone() -> Error {
     let why = "a certificate opens no volume: show the ticket of its publication, or an access key".to_owned();
     Error::Denied { why }
@@ -80,7 +96,10 @@ impl node_server::Store for Sessions {
         }
     }
 
-    fn admit(&self, claim: &Claim, node: &str) -> Result<(), Refusal> {
+    fn admit(&self, claim: &Claim, node: &str, certificate: Option<&[u8]>) -> Result<(), Refusal> {
+        if claim.ticket().is_some() {
+            certificate.map_or(Ok(()), |certificate| names_node(certificate, node)).map_err(|error| refusal(&error))?;
+        }
         let admitted = match claim.ticket() {
             Some(ticket) => text(ticket).and_then(|ticket| self.store.published_bucket(node, &ticket)).map(drop),
             None if matches!(claim, Claim::Certificate(_)) => Err(certificate_alone()),

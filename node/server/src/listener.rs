@@ -26,12 +26,18 @@ impl<S: Store> Service for Listener<S> {
         self.0.admissions.run(move || store.secret(&id)).await.flatten()
     }
 
-    async fn admit(&self, claim: Claim, hello: &Hello, _role: Role) -> Result<Identity, Refusal> {
+    async fn admit(
+        &self,
+        claim: Claim,
+        hello: &Hello,
+        _role: Role,
+        certificate: Option<Bytes>,
+    ) -> Result<Identity, Refusal> {
         let Ok(id) = <[u8; 16]>::try_from(&hello.session[..]) else {
             return Err(Refusal::new(Reason::Protocol, "the id of a session has 16 bytes"));
         };
         let (store, shown, node) = (Arc::clone(&self.0.store), claim.clone(), hello.node.clone());
-        let judged = self.0.admissions.run(move || store.admit(&shown, &node)).await;
+        let judged = self.0.admissions.run(move || store.admit(&shown, &node, certificate.as_deref())).await;
         judged.unwrap_or_else(|| Err(Refusal::new(Reason::Other, "the credential could not be checked")))?;
         Ok(Identity {
             session: SessionId(u128::from_be_bytes(id)),

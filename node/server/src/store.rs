@@ -20,11 +20,12 @@ pub trait Store: Send + Sync + 'static {
     /// The secret of an access key; `None` if the key is unknown or revoked.
     fn secret(&self, access_key: &str) -> Option<Secret>;
 
-    /// Decides about a connection of the node of this name, whose proof is checked.
+    /// Decides about a connection of the node of this name, whose proof is checked. `certificate` (DER) is of the authority
+    /// for nodes, if the listener has one.
     ///
     /// # Errors
     /// The refusal that the node receives.
-    fn admit(&self, claim: &Claim, node: &str) -> std::result::Result<(), Refusal>;
+    fn admit(&self, claim: &Claim, node: &str, certificate: Option<&[u8]>) -> std::result::Result<(), Refusal>;
 
     /// Opens a session, or goes on with one that the store has recorded. It is recorded durably when this returns.
     ///

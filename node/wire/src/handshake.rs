@@ -178,8 +178,8 @@ where
         write_frame(stream, &Frame::new(Kind::Challenge, role, challenge.clone()), terms.limit).await?;
         let proof = hello::proof(&expect(stream, role, Kind::Proof, terms.limit).await?)?;
         let transcript = Transcript { binding, hello: &greeting, challenge: &challenge };
-        let (claim, secret) = claim(service, &hello.shown, certificate, (&transcript, &proof)).await?;
-        let identity = service.admit(claim, &hello, role).await?;
+        let (claim, secret) = claim(service, &hello.shown, certificate.clone(), (&transcript, &proof)).await?;
+        let identity = service.admit(claim, &hello, role, certificate).await?;
         let mac = secret.map_or_else(Vec::new, |secret| transcript.proof(Prover::Store, &secret).to_vec());
         let idle_ms = u32::try_from(terms.idle.as_millis()).unwrap_or(u32::MAX);
         let welcome = Welcome { mac: mac.into(), requests: terms.requests, idle_ms }.encode_to_vec();

@@ -68,12 +68,14 @@ pub trait Service: Send + Sync + 'static {
     /// The secret of an access key; `None` if the key is unknown or revoked. The peer does not learn which.
     fn secret(&self, access_key: &str) -> impl Future<Output = Option<Secret>> + Send;
 
-    /// Decides about a peer whose proof is checked. A ticket's validity is decided here.
+    /// Decides about a peer whose proof is checked. A ticket's validity is decided here. `certificate` is that of the peer
+    /// (DER), which is one of the authority for nodes, if the listener has such an authority.
     fn admit(
         &self,
         claim: Claim,
         hello: &Hello,
         role: Role,
+        certificate: Option<Bytes>,
     ) -> impl Future<Output = Result<Self::Identity, Refusal>> + Send;
 
     /// A connection was admitted; `notices` reaches the node while the connection lives.

@@ -4,6 +4,7 @@
 
 mod another_machine;
 mod busy;
+mod certificates;
 mod grants;
 mod keep_option;
 mod operators;

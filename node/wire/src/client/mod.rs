@@ -24,7 +24,7 @@ use crate::credential::{Binding, Credential};
 use crate::header::{Role, SMALL_PAYLOAD_BYTES};
 use crate::refusal::Refusal;
 use crate::service::Answer;
-use crate::tls::{Connector, Trust};
+use crate::tls::{Connector, Pair, Trust};
 use crate::version::{SPOKEN, Versions};
 use counts::Counts;
 pub use counts::Stats;
@@ -54,12 +54,12 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// To the volume listener at `HOST:PORT`.
+    /// To the volume listener at `HOST:PORT`; a node with a certificate shows it.
     ///
     /// # Errors
     /// [`tls::Error`](crate::tls::Error): the server is not named so, or the authority cannot be used.
-    pub fn to(server: &str, trust: Trust<'_>) -> Result<Self, crate::tls::Error> {
-        let connector = Connector::new(crate::tls::host(server)?, trust, None)?;
+    pub fn to(server: &str, trust: Trust<'_>, own: Option<Pair<'_>>) -> Result<Self, crate::tls::Error> {
+        let connector = Connector::new(crate::tls::host(server)?, trust, own)?;
         Ok(Self { server: server.to_owned(), connector })
     }
 }

@@ -54,7 +54,7 @@ impl Service for Echo {
         (access_key == KEY.0).then(|| Secret::new(KEY.1))
     }
 
-    async fn admit(&self, claim: Claim, hello: &Hello, _role: Role) -> Result<(), Refusal> {
+    async fn admit(&self, claim: Claim, hello: &Hello, _: Role, _: Option<Bytes>) -> Result<(), Refusal> {
         if claim.ticket().is_some_and(|ticket| ticket != TICKET) {
             return Err(Refusal::new(Reason::Credential, "the ticket is not valid: publish the volume again"));
         }
@@ -153,10 +153,20 @@ impl Running {
     }
 
     pub(super) async fn with(versions: Versions, limits: Limits) -> Self {
+        Self::listening(versions, limits, false).await
+    }
+
+    /// A listener that asks each node for a certificate of its own authority.
+    pub(super) async fn asking() -> Self {
+        Self::listening(SPOKEN, Limits::default(), true).await
+    }
+
+    async fn listening(versions: Versions, limits: Limits, asks: bool) -> Self {
         let authority = Authority::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port of loopback");
         let address = listener.local_addr().expect("the port");
-        let tls = Acceptor::new(authority.pair(), Some(authority.pem.as_bytes())).expect("TLS");
+        let nodes = asks.then_some(authority.pem.as_bytes());
+        let tls = Acceptor::new(authority.pair(), nodes).expect("TLS");
         let server = Server::speaking(versions, Echo::default(), limits, 0b011, random(1));
         let stop = watch::Sender::new(false);
         let (serving, mut stopped) = (server.clone(), stop.subscribe());
