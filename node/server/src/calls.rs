@@ -6,6 +6,7 @@ use bytes::Bytes;
 use node_codec::session::{Answered, Sent, read, write};
 use node_codec::{CALL_BYTES_MAX, decode_call, encode_reply, within_one_reply};
 use node_session::{CallId, Digest, Incarnation};
+use node_wire::budget::Held;
 use node_wire::header::{HEAD_BYTES, REPLY_HEAD_BYTES};
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::{Answer, Call};
@@ -62,7 +63,7 @@ async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer,
         Step::Wait(pending) => wait(pending).await?,
         Step::Run(done) => {
             let pending = done.subscribe();
-            execute(session, (number, digest), (context, op), call.payload, done);
+            execute(session, (number, digest), (context, op), (call.payload, call.memory), done);
             wait(pending).await?
         }
     };
@@ -104,7 +105,7 @@ fn execute(
     session: &Arc<Session>,
     (number, digest): (CallId, Digest),
     (context, op): (Context, Op<'static>),
-    data: Bytes,
+    (data, memory): (Bytes, Held),
     done: tokio::sync::watch::Sender<Option<Bytes>>,
 ) {
     let session = Arc::clone(session);
@@ -112,6 +113,8 @@ fn execute(
         let stored = Arc::clone(&session.stored);
         let waits = op.waits_for_others();
         let change = move || {
+            // Counted as long as the bytes are there, also if the connection has ended.
+            let _memory = memory;
             let changed = stored.change((number, digest), &context, op, &data);
             let waits = waits && changed.is_ok();
             (Bytes::from(encode_reply(&changed.map(|done| done.answer)).0), waits)

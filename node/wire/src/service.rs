@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Held};
 use crate::credential::{Claim, Secret};
 use crate::frame::Frame;
 use crate::header::{Bounds, Kind, Role};
@@ -46,6 +46,8 @@ pub struct Call {
     pub payload: Bytes,
     /// The largest payload that the answer may have.
     pub reply_bytes: u32,
+    /// The memory that is counted for the call. Work that goes on after its connection keeps it as long as the payload.
+    pub memory: Held,
 }
 
 /// The answer to a call.
@@ -113,7 +115,7 @@ impl Notices {
             share = self.memory.take(frame.head.len() as u64) => share,
             () = self.outgoing.closed() => return Err(Unsent::Gone),
         };
-        let notice = Outgoing { frame, shares: vec![share] };
+        let notice = Outgoing { frame, held: vec![share].into() };
         self.outgoing.send(notice).await.map_err(|_| Unsent::Gone)
     }
 

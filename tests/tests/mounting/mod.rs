@@ -3,6 +3,7 @@
 //! - Separate processes access a mount, with a time limit: one that hangs fails its test.
 
 mod another_machine;
+mod away;
 mod busy;
 mod certificates;
 mod grants;

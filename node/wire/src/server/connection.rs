@@ -20,7 +20,7 @@ use tokio::time::timeout;
 use super::admission::Stranger;
 use super::sessions::Member;
 use super::{CONTROL_CONNECTION_BYTES, DRAIN, EVICTED, Shared};
-use crate::budget::{Budget, Share};
+use crate::budget::{Budget, Held as Memory};
 use crate::credential::Binding;
 use crate::frame::{Frame, body_bytes};
 use crate::handshake::{Bound, Failed, Terms, receive};
@@ -146,7 +146,7 @@ struct Connection<V: Service> {
 /// What a call holds while it runs.
 struct Held {
     place: OwnedSemaphorePermit,
-    shares: Vec<Share>,
+    memory: Memory,
 }
 
 impl<V: Service> Connection<V> {
@@ -214,7 +214,7 @@ impl<V: Service> Connection<V> {
         // The connection's own first, so that one connection never holds the memory of all while it waits for its own.
         let own = self.memory.take(bytes).await;
         let all = self.shared_memory().take(bytes).await;
-        Held { place, shares: vec![own, all] }
+        Held { place, memory: vec![own, all].into() }
     }
 
     /// The memory that this connection shares with the others of its kind.
@@ -280,15 +280,15 @@ async fn answer<V: Service>(
     outgoing: mpsc::Sender<Outgoing>,
 ) {
     let (number, role, reply_bytes) = (frame.number, frame.role, frame.reply_bytes);
-    let call = Call { head: frame.head, payload: frame.payload, reply_bytes };
+    let Held { place, memory } = held;
+    let call = Call { head: frame.head, payload: frame.payload, reply_bytes, memory: memory.clone() };
     let answered = shared.service.call(peer, call).await.and_then(|answer| bounded(answer, reply_bytes));
     let reply = match answered {
         Ok(Answer { head, payload }) => Frame::new(Kind::Reply, role, head).with_payload(payload),
         Err(refusal) => Frame { flags: flag::REFUSED, ..Frame::new(Kind::Reply, role, refusal.encode()) },
     };
-    let Held { place, shares } = held;
     // A closed queue means that the peer is away.
-    let _ = outgoing.send(Outgoing { frame: reply.numbered(number), shares }).await;
+    let _ = outgoing.send(Outgoing { frame: reply.numbered(number), held: memory }).await;
     drop(place);
 }
 

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::Random;
+use crate::budget::Held;
 use crate::client::{Client, Config, Event, Tls};
 use crate::credential::{Claim, Credential, Secret};
 use crate::header::Role;
@@ -36,6 +37,8 @@ pub(super) struct Echo {
     pub(super) control: Mutex<Option<Notices>>,
     pub(super) running: Arc<AtomicUsize>,
     pub(super) released: Notify,
+    /// The memory of calls whose work goes on after their connection.
+    pub(super) kept: Mutex<Vec<Held>>,
 }
 
 /// Counts a call that runs until it is dropped.
@@ -68,12 +71,16 @@ impl Service for Echo {
         }
     }
 
-    /// `wait` waits until it is released, `first` answers late, `long` answers too much; all else echoes.
+    /// `wait` waits until it is released, `keep` goes on for ever, `first` answers late, `long` answers too much; all else echoes.
     async fn call(&self, _peer: Arc<Peer<()>>, call: Call) -> Result<Answer, Refusal> {
         self.running.fetch_add(1, Ordering::SeqCst);
         let _counted = Counted(Arc::clone(&self.running));
         match &call.head[..] {
             b"wait" => self.released.notified().await,
+            b"keep" => {
+                self.kept.lock().push(call.memory.clone());
+                std::future::pending().await
+            }
             b"first" => tokio::time::sleep(Duration::from_millis(50)).await,
             b"refuse" => return Err(Refusal::new(Reason::Session, "the session is fenced")),
             b"long" => return Ok(Answer { head: call.head, payload: vec![0; call.reply_bytes as usize + 1].into() }),
