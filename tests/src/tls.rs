@@ -41,8 +41,7 @@ impl Certificate {
     /// # Errors
     /// If openssl is missing or fails.
     pub fn node(&self, name: &str) -> Result<Self, String> {
-        let [certificate, key] =
-            ["crt", "key"].map(|kind| self.certificate.with_file_name(format!("{name}.{kind}")));
+        let [certificate, key] = ["crt", "key"].map(|kind| self.certificate.with_file_name(format!("{name}.{kind}")));
         let authority_key = self.authority.with_extension("key");
         let names = format!("subjectAltName=DNS:{name}");
         let leaf = ["basicConstraints=critical,CA:FALSE", "extendedKeyUsage=clientAuth", &names];

@@ -45,7 +45,8 @@ struct NodeRow {
 }
 
 impl Row for NodeRow {
-    const HEADERS: &'static [&'static str] = &["NAME", "ADDRESS", "VOLUMES", "SESSIONS", "SERVED", "RECONNECTS", "BEHIND"];
+    const HEADERS: &'static [&'static str] =
+        &["NAME", "ADDRESS", "VOLUMES", "SESSIONS", "SERVED", "RECONNECTS", "BEHIND"];
 
     fn cells(&self) -> Vec<String> {
         let words = |words: &BTreeSet<String>| words.iter().cloned().collect::<Vec<_>>().join(", ");

@@ -204,7 +204,8 @@ impl Row for Whole {
 
     fn cells(&self) -> Vec<String> {
         let session = &self.0;
-        let connections = session.connections.iter().map(|one| format!("{} from {} since {}", one.role, one.address, one.since));
+        let connections =
+            session.connections.iter().map(|one| format!("{} from {} since {}", one.role, one.address, one.since));
         vec![
             session.id.clone(),
             session.bucket.clone(),
@@ -281,7 +282,12 @@ mod tests {
     fn an_address_has_no_port_and_is_told_once() {
         let connection = |address: &str| admin::SessionConnection { address: address.into(), ..Default::default() };
         let connections = vec![connection("10.0.0.1:5"), connection("[fd00::1]:7"), connection("10.0.0.1:6")];
-        let row = SessionRow::from(admin::Session { connections, by_ticket: true, account: "a".into(), ..Default::default() });
+        let row = SessionRow::from(admin::Session {
+            connections,
+            by_ticket: true,
+            account: "a".into(),
+            ..Default::default()
+        });
         assert_eq!(row.addresses(), ["10.0.0.1", "[fd00::1]"]);
         assert_eq!(row.by(), "ticket and key of a");
         assert_eq!((row.cells().len(), Whole(row).cells().len()), (SessionRow::HEADERS.len(), Whole::HEADERS.len()));

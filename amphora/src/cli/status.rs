@@ -263,7 +263,9 @@ impl Row for StatusReport {
 /// Requests the status and prints it.
 pub(super) async fn run(client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
     let status = match client.status(admin::StatusRequest {}).await {
-        Err(status) if status.code() == Code::Unimplemented => return super::node_status::of_node(client, printer).await,
+        Err(status) if status.code() == Code::Unimplemented => {
+            return super::node_status::of_node(client, printer).await;
+        }
         status => answer(status)?,
     };
     printer.one(&StatusReport::from(status))

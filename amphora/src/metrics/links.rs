@@ -36,11 +36,21 @@ impl Collector for LinkFigures {
             ConstGauge::new(whole(count)).encode(sessions.encode_family(&[("standing", name)])?)?;
         }
         let under_way = links.iter().map(|link| link.under_way).sum();
-        gauge(&mut encoder, "node_calls_under_way", "Calls to stores on other machines without an answer yet", under_way)?;
+        gauge(
+            &mut encoder,
+            "node_calls_under_way",
+            "Calls to stores on other machines without an answer yet",
+            under_way,
+        )?;
         let totals = self.0.totals().links;
         let help = "Connections to stores on other machines that were opened again";
         counter(&mut encoder, "node_reconnects", help, totals.reconnects)?;
-        counter(&mut encoder, "node_received_bytes", "Bytes received from stores on other machines", totals.received_bytes)?;
+        counter(
+            &mut encoder,
+            "node_received_bytes",
+            "Bytes received from stores on other machines",
+            totals.received_bytes,
+        )?;
         counter(&mut encoder, "node_sent_bytes", "Bytes sent to stores on other machines", totals.sent_bytes)?;
         let help = "Time until a store on another machine answered a call";
         let unit = Unit::Seconds;

@@ -37,13 +37,19 @@ impl Collector for VolumeStats {
         counter(encoder, "volume_received_bytes", "Bytes received from other machines", stats.bytes.received)?;
         counter(encoder, "volume_sent_bytes", "Bytes sent to other machines", stats.bytes.sent)?;
         let help = "Sessions of mounts on other machines that ended, by why";
-        labelled(encoder, ("volume_sessions_ended", help), "why", Why::ALL.map(Why::name).into_iter().zip(stats.ended))?;
+        labelled(
+            encoder,
+            ("volume_sessions_ended", help),
+            "why",
+            Why::ALL.map(Why::name).into_iter().zip(stats.ended),
+        )?;
         let help = "Openings of sessions by other machines that were refused, by reason";
         let openings = stats.openings_refused.by_reason().map(|(why, count)| (reason(why), count));
         labelled(encoder, ("volume_openings_refused", help), "reason", openings)?;
         let help = "Connections of other machines that were not admitted, by reason; broken: they ended before";
         let refused = stats.connections_refused;
-        let by_reason = refused.by_reason().map(|(why, count)| (reason(why), count)).chain([("broken", refused.broken)]);
+        let by_reason =
+            refused.by_reason().map(|(why, count)| (reason(why), count)).chain([("broken", refused.broken)]);
         labelled(encoder, ("volume_connections_refused", help), "reason", by_reason)
     }
 }

@@ -129,7 +129,14 @@ mod tests {
         assert!(refused.contains("open to others") && connecting.0.tls().is_none(), "{refused}");
         write(&files.key, &first.key_pem, 0o600);
         connecting.check().expect("a pair");
-        let shown = || connecting.0.last.lock().as_ref().and_then(|last| last.read.as_ref().map(|read| read == &FileContent::load(&files).expect("read")));
+        let shown = || {
+            connecting
+                .0
+                .last
+                .lock()
+                .as_ref()
+                .and_then(|last| last.read.as_ref().map(|read| read == &FileContent::load(&files).expect("read")))
+        };
         assert_eq!(shown(), Some(true));
         let second = issue();
         write(&files.certificate, &second.chain_pem, 0o644);

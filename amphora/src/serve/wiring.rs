@@ -104,7 +104,8 @@ pub(super) async fn volumes(
     port: Option<(TcpListener, SocketAddr)>,
     listeners: &mut OpenListeners,
 ) -> Result<(Option<Volumes>, String), Failure> {
-    let Some((VolumeListener { tls, client_ca, lease, .. }, (listener, address))) = settings.volumes.clone().zip(port) else {
+    let Some((VolumeListener { tls, client_ca, lease, .. }, (listener, address))) = settings.volumes.clone().zip(port)
+    else {
         return Ok(Default::default());
     };
     let data_dir = settings.data_dir.clone();

@@ -87,7 +87,8 @@ impl Certificate {
                 let issued = authority.issue(&names, now).map_err(own)?;
                 let pair = Pair { chain_pem: issued.chain_pem.as_bytes(), key_pem: issued.key_pem.as_bytes() };
                 let acceptor = Acceptor::new(pair, asked);
-                let acceptor = acceptor.map_err(|error| given("--volume-listen", nodes.as_ref(), &with_causes(&error)))?;
+                let acceptor =
+                    acceptor.map_err(|error| given("--volume-listen", nodes.as_ref(), &with_causes(&error)))?;
                 let source = Source::Issued { authority: Box::new(authority), names, renewal: issued.renewal };
                 Ok(Self { source, nodes, acceptor })
             }

@@ -60,8 +60,8 @@ fn text(ticket: &[u8]) -> objstore::Result<String> {
     String::from_utf8(ticket.to_vec()).map_err(|_| why())
 }
 
-/// Whether the node's certificate has its name, where nodes need certificates: a ticket is worth nothing to a machine that
-/// another one's ticket was stolen by.
+/// Whether the node's certificate has its name, where nodes need certificates: a stolen ticket is worth nothing without the
+/// key of its node.
 fn names_node(certificate: &[u8], node: &str) -> objstore::Result<()> {
     let names = certificate::names(certificate);
     if names.iter().any(|name| name.eq_ignore_ascii_case(node)) {

@@ -83,7 +83,13 @@ impl Ended {
         let (session_id, why_name) = (format!("{:032x}", id.0), why.name());
         match why {
             Why::Closed => tracing::info!(session = session_id, node, bucket, "a node closed its session"),
-            _ => tracing::warn!(session = session_id, node, bucket, why = why_name, "a node's session is ended and fenced"),
+            _ => tracing::warn!(
+                session = session_id,
+                node,
+                bucket,
+                why = why_name,
+                "a node's session is ended and fenced"
+            ),
         }
         if let Some(at) = Why::ALL.iter().position(|known| known == why) {
             self.counts[at].fetch_add(1, Relaxed);

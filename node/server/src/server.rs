@@ -9,8 +9,8 @@ use std::time::Duration;
 use node_session::{Moment, SessionId, Terms};
 use node_wire::Random;
 use node_wire::server::{Limits, Refused};
-use node_wire::traffic::Bytes;
 use node_wire::tls::Acceptor;
+use node_wire::traffic::Bytes;
 use tokio::net::TcpListener;
 
 use crate::Clock;

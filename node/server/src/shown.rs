@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use node_session::{Moment, SessionId};
 
-use crate::connections::{Connections, ConnectionShown};
+use crate::connections::{ConnectionShown, Connections};
 use crate::session::Session;
 
 /// How a session stands.

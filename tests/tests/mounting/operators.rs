@@ -33,9 +33,9 @@ fn session(server: &Server) -> Value {
 
 /// The status of the machine's nodes, asked where no server runs; the mount at a directory.
 fn status_of_node(server: &Server, dir: &Path) -> (Value, Value) {
-    let mut command = server.cli(&[]);
+    let mut command = server.cli(["status", "--output", "json"]);
     command.env_remove("AMPHORA_ADMIN_ENDPOINT").env("AMPHORA_DATA_DIR", server.home().path().join("no-server"));
-    let outcome = run(command.args(["status", "--output", "json"]), SOON).expect("it ends");
+    let outcome = run(&mut command, SOON).expect("it ends");
     assert!(outcome.status.success(), "{outcome}");
     let status: Value = serde_json::from_str(&outcome.stdout).expect("JSON");
     let mounts = status["mounts"].as_array().expect("mounts");
@@ -53,9 +53,14 @@ fn a_session_is_shown_on_both_machines_until_an_operator_ends_it() {
 
     let shown = session(&server);
     let id = shown["id"].as_str().expect("an id");
-    assert_eq!((&shown["bucket"], &shown["state"], &shown["readOnly"]), (&BUCKET.into(), &"served".into(), &false.into()));
+    assert_eq!(
+        (&shown["bucket"], &shown["state"], &shown["readOnly"]),
+        (&BUCKET.into(), &"served".into(), &false.into())
+    );
     assert_eq!(shown["byTicket"], false, "{shown}");
-    assert!(shown["account"].is_string() && shown["servedSince"].is_string() && shown["leaseLeftMs"].as_u64() > Some(0));
+    assert!(
+        shown["account"].is_string() && shown["servedSince"].is_string() && shown["leaseLeftMs"].as_u64() > Some(0)
+    );
     assert!(shown["calls"].as_u64() > Some(0) && shown["receivedBytes"].as_u64() > Some(0), "{shown}");
     assert_eq!(shown["openForWriting"], 1, "{shown}");
     let control = &shown["connections"][0];
@@ -78,7 +83,10 @@ fn a_session_is_shown_on_both_machines_until_an_operator_ends_it() {
     json(&server, &["session", "end", id]);
     assert_eq!(json(&server, &["session", "list"]), serde_json::json!([]));
     let ended = json(&server, &["session", "list", "--ended"]);
-    assert_eq!((&ended[0]["id"], &ended[0]["why"], &ended[0]["bucket"]), (&id.into(), &"administrator".into(), &BUCKET.into()));
+    assert_eq!(
+        (&ended[0]["id"], &ended[0]["why"], &ended[0]["bucket"]),
+        (&id.into(), &"administrator".into(), &BUCKET.into())
+    );
     let error = std::fs::read_dir(&dir).and_then(|mut entries| entries.next().transpose()).expect_err("it is fenced");
     assert_eq!(error.raw_os_error(), Some(rustix::io::Errno::STALE.raw_os_error()));
     let is_lost = || (status_of_node(&server, &dir).1["link"]["standing"] == "lost").then_some(());

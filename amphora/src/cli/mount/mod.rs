@@ -164,9 +164,9 @@ fn identity(options: &Options) -> Result<(String, String), Failure> {
     let named = tls(("--cert", options.cert.clone()), ("--key", options.key.clone()))?;
     match named {
         None => Ok(Default::default()),
-        Some(_) if options.server.is_none() => {
-            Err(Failure::usage("--cert is set and --server is not: only a store on another machine asks for a certificate"))
-        }
+        Some(_) if options.server.is_none() => Err(Failure::usage(
+            "--cert is set and --server is not: only a store on another machine asks for a certificate",
+        )),
         Some(TlsFiles { certificate, key }) => Ok((absolute(&certificate)?, absolute(&key)?)),
     }
 }
