@@ -553,7 +553,7 @@ mod tests {
         assert!(!state.wait(1, now));
         assert!(state.give_up() && feed.is_lost() && feed.next().is_none());
         assert!(!state.wait(1, now), "its kernel has caches still");
-        assert!(feeds.behind_of(7, 1).0.is_empty() && feeds.behind_of(7, 2).0.len() == 1);
+        assert!(feeds.behind_of(7, 1).feeds.is_empty() && feeds.behind_of(7, 2).feeds.len() == 1);
         feeds.remove(1);
         assert!(state.wait(1, now));
     }
