@@ -16,20 +16,18 @@ mod calls;
 mod changes;
 mod content;
 mod context;
-mod link;
 mod local;
 mod names;
 mod xattrs;
 
 pub use attributes::{Attr, Flags, Kind, SetAttr, Space};
 pub use calls::{
-    About, Answer, AttributeOp, Class, ContentOp, FileService, FileSession, Files, NameOp, Op, OpenOp, Reply,
-    SessionStanding,
+    About, Answer, AttributeOp, Class, ContentOp, FileService, FileSession, Files, LinkStats, NameOp, Op, OpenOp,
+    Reply, SessionStanding,
 };
 pub use changes::{CHANGES_MAX, Change, Changes};
 pub use content::{Allocate, DATA_BYTES_MAX, Spot};
 pub use context::{Caller, Context, RequestId, SessionId};
-pub use link::LinkStats;
 pub use local::{Backing, LocalFiles, Released, Unfit};
 pub use names::{
     DirEntry, Entries, INODES_MAX, LOOKUPS_MAX, Make, NAME_BYTES_MAX, NAMES_MAX, Names, Ownership, ROOT_INO, Rename,

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use objstore_base::error::{Error, Result};
 
+use super::link::LinkStats;
 use super::op::Op;
 use super::reply::{Answer, Reply};
 use super::service::{About, FileService, SessionStanding};
 use crate::changes::Changes;
 use crate::context::{Caller, Context, RequestId};
-use crate::link::LinkStats;
 use crate::local::LocalFiles;
 
 /// A session of a mount. Cheap to clone; dropping the last clone drops the service.

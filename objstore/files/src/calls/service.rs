@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use objstore_base::error::Result;
 
+use super::link::LinkStats;
 use super::op::Op;
 use super::reply::Answer;
 use crate::changes::Changes;
 use crate::context::{Context, RequestId, SessionId};
-use crate::link::LinkStats;
 use crate::local::LocalFiles;
 
 /// The facts about a session that do not change while it is open.

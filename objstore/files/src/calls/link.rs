@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use objstore_base::latency::Latency;
 
-use crate::SessionStanding;
+use super::service::SessionStanding;
 
 /// The session of a mount, and its connections. All counts begin with the process that serves the mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
