@@ -109,7 +109,7 @@ impl<K: Kernel> Invalidator<K> {
     ) -> io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("fuse-feed".into()).spawn(move || {
             while let Some(changes) = stream.next() {
-                if changes.contains(&Change::All) && !self.drop_all() {
+                if changes.contains(&Change::All) && !self.drop_all(&files) {
                     tracing::error!(
                         "the kernel cannot drop what it has cached of a mount that is cut off from its store"
                     );
@@ -118,7 +118,7 @@ impl<K: Kernel> Invalidator<K> {
                 self.pass(&changes, |ino, held| answer_probe(&files, ino, held), || stream.is_lost());
                 stream.acknowledge();
             }
-            if stream.is_lost() && !self.drop_all() {
+            if stream.is_lost() && !self.drop_all(&files) {
                 abort();
             }
         })
@@ -158,9 +158,10 @@ impl<K: Kernel> Invalidator<K> {
     }
 
     /// Drops the attributes and pages of every node; whether that succeeded. Names expire.
-    fn drop_all(&self) -> bool {
+    fn drop_all(&self, files: &FileSession) -> bool {
         let kernel = self.kernel.clone();
-        self.known.drop_all(ROOT_NODE, move |node| kernel.tell(|kernel| kernel.drop_content_beside(node)))
+        let lease = files.link().map_or(Duration::ZERO, |link| link.lease_left);
+        self.known.drop_all(ROOT_NODE, lease, move |node| kernel.tell(|kernel| kernel.drop_content_beside(node)))
     }
 
     /// Drops names: each is dropped or has expired when this returns, unless the changes are lost.
