@@ -72,10 +72,10 @@ async fn invalid_volumes_are_refused() {
             "volume_capabilities",
         ),
         (
-            "a block volume",
-            CreateVolumeRequest { volume_capabilities: vec![block], ..new() },
+            "a volume for mounts and for devices",
+            CreateVolumeRequest { volume_capabilities: vec![block, capability()], ..new() },
             Code::InvalidArgument,
-            "Filesystem",
+            "two volumes",
         ),
         (
             "no access mode",
