@@ -20,7 +20,8 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::settings::SettingsCache;
 use crate::state::{
-    DirtyFiles, FileLocks, Gates, HiddenLog, Mounted, PersistentSessions, Places, Readers, RecentSyncs, UndeliveredLog, Writers,
+    DirtyFiles, FileLocks, Gates, HiddenLog, Mounted, PersistentSessions, Places, Readers, RecentSyncs, UndeliveredLog,
+    Writers,
 };
 use crate::storage::Storage;
 

@@ -163,6 +163,15 @@ fn reads_names(operation: &wire::Operation<'_>) -> bool {
     matches!(operation, Lookup(_) | ReadDir(_) | ReadDirPlus(_))
 }
 
+/// The reply to a request that waits for a lock.
+fn answered_later(reply: wire::Reply<'_>) -> crate::locks::Answer {
+    let later = reply.later();
+    Box::new(move |locked| match locked {
+        Ok(()) => later.done(),
+        Err(errno) => later.refuse(errno.raw_os_error()),
+    })
+}
+
 /// Passes requests to the file system and counts them.
 struct Adapter(Parts);
 
@@ -175,13 +184,8 @@ impl wire::Service for Adapter {
         }
         let id = RequestId { unique: request.context.unique, resent: request.context.resent };
         let files = parts.session.serving(convert::told_caller(&request.context), id);
-        if let Some((call, mode)) = convert::awaited_lock(request) {
-            let later = reply.later();
-            let answer = Box::new(move |locked: crate::errno::Result<()>| match locked {
-                Ok(()) => later.done(),
-                Err(errno) => later.refuse(errno.raw_os_error()),
-            });
-            parts.serving(&files).wait_for_lock(request.context.unique, call, mode, answer);
+        if let Some(wanted) = convert::awaited_lock(request) {
+            parts.serving(&files).wait_for_lock(request.context.unique, wanted, answered_later(reply));
             let (op, node) = (Op::Lock, request.context.node);
             return parts.stats.call(Call { op, node, name: None, took: started.elapsed(), errno: None });
         }

@@ -107,7 +107,8 @@ impl Waits {
     /// Nothing is granted any more: all requests end that the store is not being asked for.
     pub fn end(&mut self) -> Vec<Answer> {
         self.is_over = true;
-        let over: Vec<_> = self.requests.iter().filter(|(_, request)| request.waits).map(|(number, _)| *number).collect();
+        let over: Vec<_> =
+            self.requests.iter().filter(|(_, request)| request.waits).map(|(number, _)| *number).collect();
         over.into_iter().filter_map(|number| self.finish(number)).collect()
     }
 }

@@ -41,7 +41,7 @@ impl Fs<'_> {
     }
 
     /// Locks once no other lock is in the way; `answer` is called then. `number` is the number of the request.
-    pub fn wait_for_lock(&self, number: u64, call: LockCall, mode: LockMode, answer: Answer) {
+    pub fn wait_for_lock(&self, number: u64, (call, mode): (LockCall, LockMode), answer: Answer) {
         let LockCall { node, by, kind, range, .. } = call;
         let wanted = Wanted { ino: self.view.ino(node), by, lock: Lock { kind, mode, range } };
         self.locks.wait(number, wanted, answer);

@@ -92,7 +92,8 @@ mod tests {
     use super::*;
 
     fn arguments(lock_type: u32, range: (u64, u64), flags: u32) -> Vec<u8> {
-        let mut bytes: Vec<u8> = [3, 4, range.0, range.1].iter().flat_map(|number: &u64| number.to_ne_bytes()).collect();
+        let mut bytes: Vec<u8> =
+            [3, 4, range.0, range.1].iter().flat_map(|number: &u64| number.to_ne_bytes()).collect();
         [lock_type, 77, flags, 0].iter().for_each(|number| bytes.extend_from_slice(&number.to_ne_bytes()));
         bytes
     }

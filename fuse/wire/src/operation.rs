@@ -3,7 +3,8 @@
 use std::ffi::OsStr;
 
 use super::abi::{
-    FSYNC_FDATASYNC, Feature, Features, RELEASE_FLOCK_UNLOCK, SETXATTR_ACL_KILL_SGID, opcode, setattr, write as write_flags,
+    FSYNC_FDATASYNC, Feature, Features, RELEASE_FLOCK_UNLOCK, SETXATTR_ACL_KILL_SGID, opcode, setattr,
+    write as write_flags,
 };
 use super::fields::{Fields, Malformed};
 use super::lock::{FileLock, interrupted};

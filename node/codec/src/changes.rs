@@ -23,9 +23,7 @@ pub fn encode_changes(changes: &[Change]) -> Vec<u8> {
         Change::Content { ino } => message::Change { kind: CONTENT, ino: *ino, name: String::new() },
         Change::Attributes { ino } => message::Change { kind: ATTRIBUTES, ino: *ino, name: String::new() },
         Change::Probe { ino } => message::Change { kind: PROBE, ino: *ino, name: String::new() },
-        Change::LockGranted { ticket } => {
-            message::Change { kind: LOCK_GRANTED, ino: *ticket, name: String::new() }
-        }
+        Change::LockGranted { ticket } => message::Change { kind: LOCK_GRANTED, ino: *ticket, name: String::new() },
         Change::All => message::Change { kind: ALL, ino: 0, name: String::new() },
         Change::Sharing { shared } => {
             message::Change { kind: if *shared { SHARED } else { ALONE }, ino: 0, name: String::new() }
@@ -56,6 +54,8 @@ fn change(message::Change { kind, ino, name: named }: message::Change) -> Result
         ALONE => Change::Sharing { shared: false },
         ALL => Change::All,
         LOCK_GRANTED => Change::LockGranted { ticket: ino },
-        other => return Err(refused("kind of a change", &other, "this version does not know it; upgrade the older side")),
+        other => {
+            return Err(refused("kind of a change", &other, "this version does not know it; upgrade the older side"));
+        }
     })
 }

@@ -1,9 +1,7 @@
 //! File locks in heads: the arguments of their operations, and their values.
 
 use objstore_base::error::Result;
-use objstore_files::{
-    HeldLock, Lock, LockKind, LockMode, LockOp, LockOwner, LockRange, LockRelease, Locked,
-};
+use objstore_files::{HeldLock, Lock, LockKind, LockMode, LockOp, LockOwner, LockRange, LockRelease, Locked};
 
 use crate::bounds::refused;
 use crate::message;
@@ -65,12 +63,8 @@ pub(crate) fn lock_op(number: u32, ino: u64, arguments: &message::Lock) -> Resul
     let message::Lock { owner, handle, pid, ticket, .. } = *arguments;
     Ok(Some(match number {
         number::TEST => LockOp::Test { ino, owner, lock: lock(arguments)? },
-        number::SET => {
-            LockOp::Set { ino, by: LockOwner { owner, handle, pid }, lock: lock(arguments)?, ticket }
-        }
-        number::UNSET => {
-            LockOp::Unset { ino, owner, kind: lock_kind(arguments.kind)?, range: range(arguments)? }
-        }
+        number::SET => LockOp::Set { ino, by: LockOwner { owner, handle, pid }, lock: lock(arguments)?, ticket },
+        number::UNSET => LockOp::Unset { ino, owner, kind: lock_kind(arguments.kind)?, range: range(arguments)? },
         number::RELEASE => {
             let closed = match arguments.closes {
                 DESCRIPTOR => LockRelease::Descriptor { owner },

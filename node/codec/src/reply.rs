@@ -70,9 +70,7 @@ fn head(reply: &Reply) -> message::Reply {
         Reply::Acl(acl) => message::Reply { acl: acl.as_ref().map(objstore_base::acl::Acl::bytes), ..of(kind::ACL) },
         Reply::Space(space) => message::Reply { space: Some((*space).into()), ..of(kind::SPACE) },
         Reply::HeldLock(held) => message::Reply { lock: held.map(of_held), ..of(kind::HELD_LOCK) },
-        Reply::Locked(locked) => {
-            message::Reply { number: Some(u64::from(locked_number(*locked))), ..of(kind::LOCKED) }
-        }
+        Reply::Locked(locked) => message::Reply { number: Some(u64::from(locked_number(*locked))), ..of(kind::LOCKED) },
         Reply::Inodes(inos) => message::Reply { inos: inos.clone(), ..of(kind::INODES) },
     }
 }

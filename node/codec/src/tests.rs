@@ -221,9 +221,8 @@ fn lock_op() -> BoxedStrategy<Op<'static>> {
         (numbers(), any::<[u64; 2]>(), lock()).prop_map(|([ino, owner, handle], [pid, ticket], lock)| {
             LockOp::Set { ino, by: LockOwner { owner, handle, pid: pid as u32 }, lock, ticket }
         }),
-        (numbers(), lock()).prop_map(|([ino, owner, _], Lock { kind, range, .. })| {
-            LockOp::Unset { ino, owner, kind, range }
-        }),
+        (numbers(), lock())
+            .prop_map(|([ino, owner, _], Lock { kind, range, .. })| { LockOp::Unset { ino, owner, kind, range } }),
         numbers().prop_map(|[ino, owner, _]| LockOp::Release { ino, closed: LockRelease::Descriptor { owner } }),
         numbers().prop_map(|[ino, owner, handle]| {
             LockOp::Release { ino, closed: LockRelease::Description { owner, handle } }

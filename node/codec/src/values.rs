@@ -4,7 +4,8 @@ use objstore_base::acl::{Acl, Hidden};
 use objstore_base::clock::Timestamp;
 use objstore_base::error::Result;
 use objstore_files::{
-    Allocate, Attr, DirEntry, Flags, Kind, LockKind, LockMode, Locked, Ownership, SetAcl, SetAttr, Space, WhichAcl, XattrMode,
+    Allocate, Attr, DirEntry, Flags, Kind, LockKind, LockMode, Locked, Ownership, SetAcl, SetAttr, Space, WhichAcl,
+    XattrMode,
 };
 
 use crate::bounds::{name, refused};

@@ -91,7 +91,9 @@ fn locks_survive_the_orderly_end_of_a_store() {
     let (mount, id) = locked(&test, &bucket);
     drop(mount);
     test.store.close();
-    let test = test.killed(&[id]);
+    let dir = test.dir.clone();
+    drop(test);
+    let test = TestStore::going_on(dir, &[id]).unwrap();
     let (mount, node) = (test.take_over(&bucket, id), test.remote_again());
     still_held(&test, &bucket, &mount, &node);
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use node_testing::{Loopback, Weather};
 use objstore_files::{
-    Change, FileService, FileSession, Lock, LockKind, LockMode, LockOwner, LockRange, Locked, Make, NAMES_MAX, Ownership,
-    ROOT_INO, XattrMode,
+    Change, FileService, FileSession, Lock, LockKind, LockMode, LockOwner, LockRange, Locked, Make, NAMES_MAX,
+    Ownership, ROOT_INO, XattrMode,
 };
 use objstore_files_testing::conformance::{Subject, tests};
 

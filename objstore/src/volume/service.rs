@@ -6,8 +6,8 @@
 //! - It is answered when all other mounts of the bucket have applied the change (`feed`).
 
 use objstore_files::{
-    About, Answer, AttributeOp, Backing, Changes, ContentOp, Context, FileService, FileSession, LocalFiles, LockOp, NameOp, Op,
-    OpenOp, Released, Reply, RequestId, Unfit,
+    About, Answer, AttributeOp, Backing, Changes, ContentOp, Context, FileService, FileSession, LocalFiles, LockOp,
+    NameOp, Op, OpenOp, Released, Reply, RequestId, Unfit,
 };
 
 use super::replay::{Call, Recorded};

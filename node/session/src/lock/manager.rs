@@ -63,7 +63,14 @@ pub struct Locks<F> {
 impl<F: Ord + Copy> Locks<F> {
     /// No locks; each session may have so many ranges and waiting requests.
     pub fn new(most: usize) -> Self {
-        Self { files: BTreeMap::new(), holders: BTreeMap::new(), waits: Waits::default(), counts: BTreeMap::new(), most, last: 0 }
+        Self {
+            files: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            waits: Waits::default(),
+            counts: BTreeMap::new(),
+            most,
+            last: 0,
+        }
     }
 
     /// The lock that would keep a request from being granted; nothing is changed.
@@ -88,9 +95,7 @@ impl<F: Ord + Copy> Locks<F> {
             return Set::Granted(granted);
         };
         match wait {
-            Wait::No => {
-                Set::Refused(Conflict { owner: owner_there, range: range_there, mode: mode_there }, given_up)
-            }
+            Wait::No => Set::Refused(Conflict { owner: owner_there, range: range_there, mode: mode_there }, given_up),
             Wait::Yes if self.waits.closes_circle(&self.files, at, &request) => Set::Deadlock,
             Wait::Yes => {
                 self.last += 1;

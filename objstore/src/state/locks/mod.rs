@@ -17,16 +17,18 @@ use std::collections::HashMap;
 
 use node_session::SessionId;
 use node_session::lock::{Kind, Locks, Mode, Owner, Range, Set, Ticket, Wait};
-use objstore_files::{HeldLock, LOCKED_INODES_MAX, Lock, LockKind, LockMode, LockOwner, LockRange, LockRelease, Locked};
+use objstore_files::{
+    HeldLock, LOCKED_INODES_MAX, Lock, LockKind, LockMode, LockOwner, LockRange, LockRelease, Locked,
+};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::feed::{Change, Feeds};
 use cell::Cell;
-pub(crate) use log::{Left, LockLog};
 pub(super) use log::SUFFIX;
-pub(crate) use sessions::LockSession;
+pub(crate) use log::{Left, LockLog};
 use sessions::Known;
+pub(crate) use sessions::LockSession;
 
 /// The most locks and waiting requests of a session. Each takes some 300 bytes here.
 const LOCKS_MAX: usize = 65_536;
@@ -104,13 +106,7 @@ impl FileLocks {
     }
 
     /// Unlocks; whether the session has other locks of the file, or waits for some.
-    pub fn unset(
-        &self,
-        feeds: &Feeds,
-        session: &LockSession,
-        (file, owner): (FileId, u64),
-        what: Lock,
-    ) -> bool {
+    pub fn unset(&self, feeds: &Feeds, session: &LockSession, (file, owner): (FileId, u64), what: Lock) -> bool {
         let state = &mut *self.0.lock();
         state.unset(feeds, session.id, (file, owner), kind(what.kind), range(what));
         state.uses(session.id, file)
