@@ -26,6 +26,7 @@ use crate::holder::{FdHolder, Held, Record};
 use crate::invalidate::Invalidator;
 use crate::kernel_mount::{KernelMount, abort, open_device};
 use crate::known::Known;
+use crate::locks::FileLocks;
 use crate::mountpoint::{self, Attachment, Mountinfo, MountpointState, mountpoint_state};
 use crate::options::{Options, REQUEST_BYTES_MAX};
 use crate::passthrough::{OpenOptions, Opens};
@@ -122,7 +123,7 @@ fn begin(files: FileSession, at: &Path, options: Options, keep: Option<Keep>) ->
     let shared = SharedMemory::create().map_err(failed)?;
     let device = open_device()?;
     let kernel_mount = KernelMount::new(&place, &device, &options, files.about().read_only)?;
-    let hello = adapter::Hello::read(device).map_err(failed)?;
+    let hello = adapter::Hello::read(device, files.keeps_locks()).map_err(failed)?;
     let kept = keep.and_then(|keep| deposit(&kernel_mount, &hello, &shared, keep));
     let session = hello.answer().map_err(failed);
     let session = session.inspect_err(|_| withdraw(kept.as_ref()))?;
@@ -202,7 +203,8 @@ fn serve(
     let invalidator = Invalidator::new(kernel, view, stats.clone(), (sharing.clone(), known.clone()));
     let backing = session.has(Feature::Passthrough).then(|| session.backing());
     let write_past = session.has(Feature::DirectIoAllowMmap);
-    let open_options = OpenOptions { page_cache: options.page_cache, write_past };
+    let locks = FileLocks::new(files.clone(), session.keeps_locks(), files.about().inherited);
+    let open_options = OpenOptions { page_cache: options.page_cache, write_past, locks: locks.are_kept() };
     let opens = Opens::resume(Arc::new(shared), backing, (files.clone(), sharing.clone()), view, open_options);
     let filesystem = Parts {
         session: files.clone(),
@@ -213,12 +215,13 @@ fn serve(
         opens,
         sharing,
         known,
+        locks: locks.clone(),
         sees_callers,
     };
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();
     let (path, number) = (kernel_mount.path().to_owned(), kernel_mount.device().to_owned());
-    let started = invalidator.follow(changes, files.clone(), move || abort(&path, &number));
+    let started = invalidator.follow(changes, files.clone(), locks, move || abort(&path, &number));
     let started =
         started.and_then(|following| Session::run(server, files.clone(), following, move || withdraw(kept.as_ref())));
     let session = started.inspect_err(|_| closing.close_changes()).map_err(failed)?;

@@ -46,6 +46,7 @@ pub(crate) enum Op {
     SyncFs,
     StatX,
     Ioctl,
+    Lock,
     Invalidate,
 }
 
@@ -84,6 +85,7 @@ const NAMES: [&str; Op::Invalidate as usize + 1] = [
     "syncfs",
     "statx",
     "ioctl",
+    "lock",
     "invalidate",
 ];
 

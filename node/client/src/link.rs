@@ -1,6 +1,6 @@
 //! What all parts of a session share on the node: its connections, its stage, its lease.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use node_codec::session::{Ask, Control, write};
@@ -46,6 +46,8 @@ pub(crate) struct Link {
     /// The terms of the session, once it is open.
     pub(crate) terms: OnceLock<Terms>,
     boot: AtomicU64,
+    /// Whether the store keeps file locks.
+    pub(crate) keeps_locks: AtomicBool,
     /// Requests whose recorded outcomes may be removed.
     answered: Mutex<Vec<u64>>,
     /// Wakes the renewal early.
@@ -73,6 +75,7 @@ impl Link {
             heard: Mutex::new((Moment::default(), Standing::Fresh)),
             terms: OnceLock::new(),
             boot: AtomicU64::new(0),
+            keeps_locks: AtomicBool::new(false),
             answered: Mutex::new(Vec::new()),
             wake: Notify::new(),
             own: AtomicU64::new(0),

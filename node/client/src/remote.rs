@@ -1,6 +1,7 @@
 //! The service of files of a store on another machine.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use node_codec::session::{Ask, Nothing};
@@ -89,6 +90,10 @@ impl FileService for Remote {
             Standing::Fresh => SessionStanding::Served,
             Standing::Stale | Standing::Expired => SessionStanding::Unreached,
         }
+    }
+
+    fn keeps_locks(&self) -> bool {
+        self.link.keeps_locks.load(Ordering::Acquire)
     }
 
     /// No longer than the lease is fresh.

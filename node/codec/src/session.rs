@@ -120,6 +120,9 @@ pub struct Opened {
     /// The first slot of this process of the node: each has slots of its own.
     #[prost(uint32, tag = "8")]
     pub first_slot: u32,
+    /// Whether the store keeps file locks. A release before it did says nothing.
+    #[prost(bool, tag = "20")]
+    pub keeps_locks: bool,
 }
 
 /// Renews the lease.

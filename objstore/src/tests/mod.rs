@@ -11,6 +11,7 @@ mod copy_ranges;
 mod damaged_start;
 mod dirty;
 mod failed_commit;
+mod file_locks;
 mod flags;
 mod group_snapshots;
 mod hidden_keys;

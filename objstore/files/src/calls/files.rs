@@ -90,6 +90,11 @@ impl FileSession {
         self.service.cacheable()
     }
 
+    /// Whether the store keeps file locks: see [`FileService::keeps_locks`].
+    pub fn keeps_locks(&self) -> bool {
+        self.service.keeps_locks()
+    }
+
     /// The files as this machine has them; `None` if they lie elsewhere.
     pub fn local(&self) -> Option<&dyn LocalFiles> {
         self.service.local()

@@ -4,6 +4,7 @@
 mod attributes;
 mod content;
 mod files;
+mod locks;
 mod names;
 mod op;
 mod opens;
@@ -14,6 +15,7 @@ mod service;
 pub use attributes::AttributeOp;
 pub use content::ContentOp;
 pub use files::{FileSession, Files};
+pub use locks::LockOp;
 pub use names::NameOp;
 pub use op::{Class, Op};
 pub use opens::OpenOp;

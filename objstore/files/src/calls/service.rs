@@ -87,6 +87,12 @@ pub trait FileService: Send + Sync {
         SessionStanding::Served
     }
 
+    /// Whether the store keeps file locks, so that other mounts see them ([`LockOp`](crate::LockOp)). A release of the store
+    /// before it did says no.
+    fn keeps_locks(&self) -> bool {
+        false
+    }
+
     /// The files as this machine has them; `None` if they lie elsewhere.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None

@@ -1,0 +1,177 @@
+//! Requests that wait for a lock: which of them the store is being asked for, and which wait at the store.
+
+use std::collections::{HashMap, VecDeque};
+
+use objstore_files::{Lock, LockOwner};
+
+use crate::errno::Result;
+
+/// How many interruptions of requests that are not known yet are remembered: the thread that read such a request is just
+/// about to begin it. Others are of requests that wait for no lock, and mean nothing.
+const EARLY_MAX: usize = 1024;
+
+/// Answers a request.
+pub(crate) type Answer = Box<dyn FnOnce(Result<()>) + Send>;
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// The file.
+    pub ino: u64,
+    /// Whose it will be.
+    pub by: LockOwner,
+    /// The lock.
+    pub lock: Lock,
+}
+
+/// The requests that wait.
+#[derive(Default)]
+pub(super) struct Waits {
+    requests: HashMap<u64, Request>,
+    early: VecDeque<u64>,
+    /// How often the store may have forgotten them.
+    restarts: u64,
+    /// Nothing is granted any more.
+    is_over: bool,
+}
+
+struct Request {
+    wanted: Wanted,
+    answer: Answer,
+    /// Whether it waits at the store, as far as is known; otherwise the store is being asked.
+    waits: bool,
+    interrupted: bool,
+}
+
+/// What follows when a request waits at the store.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The changes tell when it is granted; or it was granted before.
+    Nothing,
+    /// The store may have forgotten it again: ask once more.
+    Ask,
+    /// Its caller was interrupted meanwhile.
+    Cancel,
+}
+
+impl Waits {
+    /// A request begins.
+    pub fn begin(&mut self, number: u64, wanted: Wanted, answer: Answer) {
+        let interrupted = self.early.contains(&number);
+        self.early.retain(|early| *early != number);
+        self.requests.insert(number, Request { wanted, answer, waits: false, interrupted });
+    }
+
+    /// What to ask the store for, and the moment at which it is asked.
+    pub fn wanted(&self, number: u64) -> Option<(Wanted, u64)> {
+        self.requests.get(&number).map(|request| (request.wanted, self.restarts))
+    }
+
+    /// The store, asked at this moment, lets a request wait.
+    pub fn waits(&mut self, number: u64, moment: u64) -> Then {
+        let (restarts, is_over) = (self.restarts, self.is_over);
+        let Some(request) = self.requests.get_mut(&number) else { return Then::Nothing };
+        if restarts != moment || is_over {
+            // A session that is over refuses to let it wait.
+            return Then::Ask;
+        }
+        request.waits = true;
+        if request.interrupted { Then::Cancel } else { Then::Nothing }
+    }
+
+    /// The caller of a request was interrupted; whether to take it back from the store now.
+    pub fn interrupt(&mut self, number: u64) -> bool {
+        if let Some(request) = self.requests.get_mut(&number) {
+            request.interrupted = true;
+            return request.waits;
+        }
+        if self.early.len() == EARLY_MAX {
+            self.early.pop_front();
+        }
+        self.early.push_back(number);
+        false
+    }
+
+    /// The store may have forgotten every request: those to ask for again.
+    pub fn restarted(&mut self) -> Vec<u64> {
+        self.restarts += 1;
+        let waiting = self.requests.iter_mut().filter(|(_, request)| request.waits);
+        waiting.map(|(number, request)| (std::mem::replace(&mut request.waits, false), *number).1).collect()
+    }
+
+    /// A request ends; `None` if it did before.
+    pub fn finish(&mut self, number: u64) -> Option<Answer> {
+        self.requests.remove(&number).map(|request| request.answer)
+    }
+
+    /// Nothing is granted any more: all requests end that the store is not being asked for.
+    pub fn end(&mut self) -> Vec<Answer> {
+        self.is_over = true;
+        let over: Vec<_> =
+            self.requests.iter().filter(|(_, request)| request.waits).map(|(number, _)| *number).collect();
+        over.into_iter().filter_map(|number| self.finish(number)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use objstore_files::{LockKind, LockMode, LockRange};
+
+    use super::*;
+
+    const WANTED: Wanted = Wanted {
+        ino: 1,
+        by: LockOwner { owner: 2, handle: 3, pid: 4 },
+        lock: Lock { kind: LockKind::Whole, mode: LockMode::Shared, range: LockRange::ALL },
+    };
+
+    fn begun(waits: &mut Waits, number: u64) -> u64 {
+        waits.begin(number, WANTED, Box::new(drop));
+        waits.wanted(number).unwrap().1
+    }
+
+    #[test]
+    fn an_interruption_counts_before_during_and_after_the_store_is_asked() {
+        let mut waits = Waits::default();
+        assert!(!waits.interrupt(2), "not known yet");
+        let moment = begun(&mut waits, 2);
+        assert_eq!(waits.waits(2, moment), Then::Cancel);
+        let moment = begun(&mut waits, 4);
+        assert!(!waits.interrupt(4), "the store is being asked");
+        assert_eq!(waits.waits(4, moment), Then::Cancel);
+        let moment = begun(&mut waits, 6);
+        assert_eq!(waits.waits(6, moment), Then::Nothing);
+        assert!(waits.interrupt(6));
+        let moment = begun(&mut waits, 8);
+        assert_eq!(waits.waits(8, moment), Then::Nothing);
+    }
+
+    #[test]
+    fn early_interruptions_are_bounded() {
+        let mut waits = Waits::default();
+        assert!((0..=EARLY_MAX as u64).all(|number| !waits.interrupt(number)));
+        assert_eq!(waits.early.len(), EARLY_MAX);
+    }
+
+    #[test]
+    fn what_a_store_may_have_forgotten_is_asked_for_again() {
+        let mut waits = Waits::default();
+        let moments = [2, 4].map(|number| begun(&mut waits, number));
+        assert_eq!(waits.waits(2, moments[0]), Then::Nothing);
+        assert_eq!(waits.restarted(), [2]);
+        assert_eq!(waits.waits(4, moments[1]), Then::Ask, "its answer came before the restart, and is read after it");
+        let moment = waits.wanted(2).unwrap().1;
+        assert_eq!(waits.waits(2, moment), Then::Nothing);
+        assert!(waits.finish(2).is_some() && waits.finish(2).is_none());
+        assert_eq!(waits.waits(2, moment), Then::Nothing, "granted before the answer was read");
+    }
+
+    #[test]
+    fn at_the_end_nobody_waits() {
+        let mut waits = Waits::default();
+        let moments = [2, 4].map(|number| begun(&mut waits, number));
+        waits.waits(2, moments[0]);
+        assert_eq!(waits.end().len(), 1);
+        assert_eq!(waits.waits(4, moments[1]), Then::Ask, "the lost session answers with an error");
+    }
+}
