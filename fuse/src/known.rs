@@ -1,17 +1,26 @@
 //! The nodes that a kernel may have cached, for a session that can be cut off from its store: then all are dropped.
 //!
-//! - A session that is never cut off needs no such table. Neither is there one for a mount that an earlier process served:
-//!   what that process answered is not known, so such a mount is ended when it is cut off for longer than its lease.
+//! - A session that is never cut off needs no such table.
+//! - Each node has the number of lookups that were answered with it and not returned by FORGET. A node whose last lookup
+//!   is answered beside the FORGET of an earlier one stays.
+//! - The table lies in the mount's shared memory, so that the next process knows what this one answered. A slot is written
+//!   before the answer is sent. A crash leaves too many lookups, never too few: to drop a node that the kernel does not
+//!   know is no error.
+//! - A mount that an earlier version served, or that knows more nodes than the table has slots, is ended when it is cut off
+//!   after a takeover.
 //! - Each node is dropped by one of a few threads: a page that a program is just reading is locked until the store
 //!   answers, which may take as long as the cut. A mount whose pages cannot be dropped in time is ended.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use objstore_files::FileSession;
 use parking_lot::Mutex;
+
+use crate::shared_memory::{SharedMemory, Slot};
 
 /// How long the kernel may take to drop everything.
 const DROPPING: Duration = Duration::from_secs(2);
@@ -19,13 +28,35 @@ const DROPPING: Duration = Duration::from_secs(2);
 const THREADS: usize = 4;
 
 /// The nodes, if they are counted.
-pub(crate) struct Known(Option<Mutex<HashSet<u64>>>);
+pub(crate) struct Known(Option<Table>);
+
+/// The nodes in shared memory, and where each lies.
+struct Table {
+    memory: Arc<SharedMemory>,
+    places: Mutex<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    nodes: HashMap<u64, Place>,
+    /// Slots before `end` without a node.
+    free: Vec<usize>,
+    /// The first slot that was never used.
+    end: usize,
+}
+
+struct Place {
+    /// `None` if there was no free slot: then only this process knows the node.
+    slot: Option<usize>,
+    lookups: u64,
+}
 
 impl Known {
-    /// A table for the mount of a session.
-    pub fn new(session: &FileSession) -> Self {
-        let counts = session.cacheable().is_some() && !session.about().inherited;
-        Self(counts.then(Mutex::default))
+    /// The table of a session's mount, with the nodes that earlier processes left in the mount's memory.
+    pub fn resume(session: &FileSession, memory: Arc<SharedMemory>) -> Self {
+        let is_lost = session.about().inherited && memory.have_nodes_overflown();
+        let counts = session.cacheable().is_some() && memory.nodes().is_some() && !is_lost;
+        Self(counts.then(|| Table::resume(memory)))
     }
 
     /// A table of nothing.
@@ -34,24 +65,24 @@ impl Known {
         Self(None)
     }
 
-    /// The kernel gets to know a node.
+    /// A lookup is answered with a node.
     pub fn insert(&self, node: u64) {
-        if let Self(Some(nodes)) = self {
-            nodes.lock().insert(node);
+        if let Self(Some(table)) = self {
+            table.insert(node);
         }
     }
 
-    /// The kernel has forgotten a node.
-    pub fn remove(&self, node: u64) {
-        if let Self(Some(nodes)) = self {
-            nodes.lock().remove(&node);
+    /// The kernel has returned lookups of a node.
+    pub fn remove(&self, node: u64, lookups: u64) {
+        if let Self(Some(table)) = self {
+            table.remove(node, lookups);
         }
     }
 
     /// Has all nodes dropped, the root among them; whether that succeeded.
     pub fn drop_all(&self, root: u64, drops: impl Fn(u64) + Clone + Send + 'static) -> bool {
-        let Self(Some(nodes)) = self else { return false };
-        let all: Vec<u64> = nodes.lock().iter().copied().chain([root]).collect();
+        let Self(Some(table)) = self else { return false };
+        let all: Vec<u64> = table.places.lock().nodes.keys().copied().chain([root]).collect();
         let until = Instant::now() + DROPPING;
         let (all, (done, dropped)) = (Arc::new(Mutex::new(all)), channel());
         for _ in 0..THREADS {
@@ -69,5 +100,134 @@ impl Known {
             }
         }
         (0..THREADS).all(|_| dropped.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok())
+    }
+}
+
+impl Table {
+    fn resume(memory: Arc<SharedMemory>) -> Self {
+        let mut places = Places { end: memory.touched_nodes(), ..Places::default() };
+        for (index, slot) in memory.nodes().unwrap_or_default().iter().enumerate().take(places.end) {
+            match slot.node.load(Ordering::Acquire) {
+                0 => places.free.push(index),
+                node => {
+                    let lookups = slot.word.load(Ordering::Relaxed);
+                    places.nodes.insert(node, Place { slot: Some(index), lookups });
+                }
+            }
+        }
+        Self { memory, places: Mutex::new(places) }
+    }
+
+    fn insert(&self, node: u64) {
+        let Places { nodes, free, end } = &mut *self.places.lock();
+        let place = nodes.entry(node).or_insert_with(|| Place { slot: self.take(free, end), lookups: 0 });
+        place.lookups = place.lookups.saturating_add(1);
+        if let Some(slot) = self.slot(place) {
+            slot.word.store(place.lookups, Ordering::Relaxed);
+            slot.node.store(node, Ordering::Release);
+        }
+    }
+
+    fn remove(&self, node: u64, lookups: u64) {
+        let Places { nodes, free, .. } = &mut *self.places.lock();
+        let Some(place) = nodes.get_mut(&node) else { return };
+        place.lookups = place.lookups.saturating_sub(lookups);
+        let left = place.lookups;
+        if let Some(slot) = self.slot(place) {
+            slot.word.store(left, Ordering::Relaxed);
+            if left == 0 {
+                slot.node.store(0, Ordering::Release);
+            }
+        }
+        if left == 0 {
+            free.extend(nodes.remove(&node).and_then(|place| place.slot));
+        }
+    }
+
+    fn slot(&self, place: &Place) -> Option<&Slot> {
+        self.memory.nodes()?.get(place.slot?)
+    }
+
+    /// A free slot.
+    fn take(&self, free: &mut Vec<usize>, end: &mut usize) -> Option<usize> {
+        let all = self.memory.nodes().map_or(0, <[Slot]>::len);
+        match free.pop() {
+            None if *end < all => {
+                *end += 1;
+                Some(*end - 1)
+            }
+            None => {
+                self.memory.overflow_nodes();
+                None
+            }
+            slot => slot,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared_memory::Tables;
+
+    fn known(memory: &SharedMemory) -> Known {
+        let memory = SharedMemory::open(memory.memory().try_clone_to_owned().unwrap()).unwrap();
+        Known(Some(Table::resume(Arc::new(memory))))
+    }
+
+    fn dropped(known: &Known) -> Vec<u64> {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let hears = heard.clone();
+        assert!(known.drop_all(1, move |node| hears.lock().push(node)));
+        let mut heard = heard.lock().clone();
+        heard.sort_unstable();
+        heard
+    }
+
+    #[test]
+    fn the_next_process_drops_what_this_one_answered() {
+        let memory = SharedMemory::create(Tables::OpensAndNodes).unwrap();
+        let first = known(&memory);
+        for node in [5, 6, 7, 5] {
+            first.insert(node);
+        }
+        first.remove(6, 1);
+        first.remove(5, 1);
+        assert_eq!(dropped(&first), [1, 5, 7]);
+        drop(first);
+        let second = known(&memory);
+        assert_eq!(dropped(&second), [1, 5, 7], "it was not told of them");
+        second.insert(8);
+        second.remove(5, 1);
+        second.remove(9, 1);
+        drop(second);
+        let third = known(&memory);
+        assert_eq!(dropped(&third), [1, 7, 8]);
+        assert_eq!(third.0.as_ref().unwrap().places.lock().end, 256, "free slots are used before new ones");
+    }
+
+    #[test]
+    fn a_lookup_beside_the_forget_of_an_earlier_one_is_kept() {
+        let memory = SharedMemory::create(Tables::OpensAndNodes).unwrap();
+        let known = known(&memory);
+        known.insert(5);
+        known.insert(5);
+        known.remove(5, 1);
+        assert_eq!(dropped(&known), [1, 5]);
+        known.remove(5, 1);
+        assert_eq!(dropped(&known), [1]);
+    }
+
+    #[test]
+    fn nodes_without_a_slot_are_dropped_by_this_process_and_make_the_table_useless_for_the_next() {
+        let memory = SharedMemory::create(Tables::OpensAndNodes).unwrap();
+        let known = known(&memory);
+        let table = known.0.as_ref().unwrap();
+        table.places.lock().end = memory.nodes().unwrap().len();
+        known.insert(5);
+        assert_eq!(dropped(&known), [1, 5]);
+        assert!(memory.have_nodes_overflown());
+        known.remove(5, 1);
+        assert_eq!(dropped(&known), [1]);
     }
 }

@@ -31,7 +31,7 @@ use crate::mountpoint::{self, Attachment, Mountinfo, MountpointState, mountpoint
 use crate::options::{Options, REQUEST_BYTES_MAX};
 use crate::passthrough::{OpenOptions, Opens};
 use crate::session::Session;
-use crate::shared_memory::SharedMemory;
+use crate::shared_memory::{SharedMemory, Tables};
 use crate::sharing::Sharing;
 use crate::stats::{Stats, StatsSnapshot, WatchedCall};
 use crate::view::{ROOT_NODE, View};
@@ -120,7 +120,8 @@ fn begin(files: FileSession, at: &Path, options: Options, keep: Option<Keep>) ->
     check(at, &options)?;
     let place = mountpoint::pin(at)?;
     let failed = |source| Error::io("starting the session of", at, source);
-    let shared = SharedMemory::create().map_err(failed)?;
+    let tables = if files.cacheable().is_some() { Tables::OpensAndNodes } else { Tables::Opens };
+    let shared = SharedMemory::create(tables).map_err(failed)?;
     let device = open_device()?;
     let kernel_mount = KernelMount::new(&place, &device, &options, files.about().read_only)?;
     let hello = adapter::Hello::read(device, files.keeps_locks()).map_err(failed)?;
@@ -199,13 +200,14 @@ fn serve(
         None => session.notices(),
     };
     let sharing = Arc::new(Sharing::new(files.about().inherited));
-    let known = Arc::new(Known::new(&files));
+    let shared = Arc::new(shared);
+    let known = Arc::new(Known::resume(&files, shared.clone()));
     let invalidator = Invalidator::new(kernel, view, stats.clone(), (sharing.clone(), known.clone()));
     let backing = session.has(Feature::Passthrough).then(|| session.backing());
     let write_past = session.has(Feature::DirectIoAllowMmap);
     let locks = FileLocks::new(files.clone(), session.keeps_locks(), files.about().inherited);
     let open_options = OpenOptions { page_cache: options.page_cache, write_past, locks: locks.are_kept() };
-    let opens = Opens::resume(Arc::new(shared), backing, (files.clone(), sharing.clone()), view, open_options);
+    let opens = Opens::resume(shared, backing, (files.clone(), sharing.clone()), view, open_options);
     let filesystem = Parts {
         session: files.clone(),
         view,

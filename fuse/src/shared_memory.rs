@@ -1,10 +1,12 @@
-//! A mount's shared memory: the table of open files that one server process leaves to the next.
+//! A mount's shared memory: the tables of open files and of known nodes that one server process leaves to the next.
 //!
 //! - It is a memfd that the holder keeps beside the mount's device, so it outlives every server. One server uses it at
 //!   a time: the one that has the store open.
 //! - Its size is sealed, so access to the mapping never faults.
 //! - It holds a head, then notes of requests in flight, then slots. `passthrough::table` defines their meaning and the
 //!   order of writes. All facts about a node lie in one word, so a crash never leaves half of them.
+//! - The memory of a mount that can be cut off from its store has slots of another table behind those, which `known` defines.
+//!   The size tells the two kinds apart. Pages that were never used take no space.
 
 use std::io::{Error, ErrorKind, Result};
 use std::mem::size_of;
@@ -23,6 +25,10 @@ const HEAD_BYTES: usize = 4096;
 const NOTES: usize = 1024;
 /// Number of slots.
 const SLOTS: usize = (BYTES - HEAD_BYTES - NOTES * size_of::<Note>()) / size_of::<Slot>();
+/// Number of slots of the table of known nodes: as many as a session may have inode references.
+const NODES: usize = 1 << 20;
+/// Size of the memory with that table.
+const BYTES_WITH_NODES: usize = BYTES + NODES * size_of::<Slot>();
 /// The first eight bytes of such a memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"amphoraM");
 /// The version of this layout. Memory of another version is not read.
@@ -36,6 +42,26 @@ struct Head {
     slots: AtomicU32,
     /// Not 0 once a node had to be opened without a slot.
     overflown: AtomicU32,
+    /// Not 0 once a node had no place in the table of known nodes.
+    nodes_overflown: AtomicU32,
+}
+
+/// The tables of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tables {
+    /// Open files alone.
+    Opens,
+    /// Open files, and the nodes that the kernel knows.
+    OpensAndNodes,
+}
+
+impl Tables {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Opens => BYTES,
+            Self::OpensAndNodes => BYTES_WITH_NODES,
+        }
+    }
 }
 
 /// A node and its state. The slot is free while its node is 0.
@@ -60,6 +86,7 @@ pub(crate) struct Note {
 /// The mapped memory.
 pub(crate) struct SharedMemory {
     memory: OwnedFd,
+    tables: Tables,
     at: NonNull<u8>,
 }
 
@@ -70,11 +97,11 @@ unsafe impl Sync for SharedMemory {}
 
 impl SharedMemory {
     /// Creates new memory with all slots free.
-    pub fn create() -> Result<Self> {
+    pub fn create(tables: Tables) -> Result<Self> {
         let memory = rustix::fs::memfd_create("amphora-mount", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        rustix::fs::ftruncate(&memory, BYTES as u64)?;
+        rustix::fs::ftruncate(&memory, tables.bytes() as u64)?;
         rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-        let shared = Self::map(memory)?;
+        let shared = Self::map(memory, tables)?;
         let head = shared.head();
         head.version.store(VERSION, Ordering::Relaxed);
         head.slots.store(u32::try_from(SLOTS).unwrap_or(u32::MAX), Ordering::Relaxed);
@@ -88,14 +115,14 @@ impl SharedMemory {
     /// [`ErrorKind::InvalidData`] if its kind, size or layout differs.
     pub fn open(memory: OwnedFd) -> Result<Self> {
         let wrong = |why: &str| Error::new(ErrorKind::InvalidData, format!("a mount's shared memory {why}"));
-        if usize::try_from(rustix::fs::fstat(&memory)?.st_size) != Ok(BYTES) {
-            return Err(wrong("has another size than this version's"));
-        }
+        let size = usize::try_from(rustix::fs::fstat(&memory)?.st_size).unwrap_or(0);
+        let tables = [Tables::Opens, Tables::OpensAndNodes].into_iter().find(|tables| tables.bytes() == size);
+        let tables = tables.ok_or_else(|| wrong("has another size than this version's"))?;
         // Without the seals, any process that has the memory could truncate it under the mapping.
         if !rustix::fs::fcntl_get_seals(&memory)?.contains(SealFlags::SHRINK) {
             return Err(wrong("is not sealed against truncation"));
         }
-        let shared = Self::map(memory)?;
+        let shared = Self::map(memory, tables)?;
         let head = shared.head();
         let found = (head.magic.load(Ordering::Acquire), head.version.load(Ordering::Relaxed));
         if found != (MAGIC, VERSION) || head.slots.load(Ordering::Relaxed) as usize != SLOTS {
@@ -104,12 +131,12 @@ impl SharedMemory {
         Ok(shared)
     }
 
-    fn map(memory: OwnedFd) -> Result<Self> {
+    fn map(memory: OwnedFd, tables: Tables) -> Result<Self> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a new mapping at an address of the kernel's choice replaces no memory in use.
-        let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), BYTES, protection, flags, &memory, 0) }?;
+        let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), tables.bytes(), protection, flags, &memory, 0) }?;
         let at = NonNull::new(at.cast()).ok_or(ErrorKind::OutOfMemory)?;
-        Ok(Self { memory, at })
+        Ok(Self { memory, tables, at })
     }
 
     /// The memfd, for the holder.
@@ -131,16 +158,31 @@ impl SharedMemory {
         unsafe { std::slice::from_raw_parts(self.at.as_ptr().add(at).cast(), SLOTS) }
     }
 
+    /// All slots of the table of known nodes; `None` if the memory has none.
+    pub fn nodes(&self) -> Option<&[Slot]> {
+        // SAFETY: as for `notes`: in a memory of this kind, `NODES` slots lie behind the first `BYTES` bytes.
+        let nodes = || unsafe { std::slice::from_raw_parts(self.at.as_ptr().add(BYTES).cast(), NODES) };
+        (self.tables == Tables::OpensAndNodes).then(nodes)
+    }
+
     /// The number of slots that may ever have been used, counted from the first. Looking at later ones would allocate
     /// their pages, 1 MiB for each mount.
     pub fn touched(&self) -> usize {
-        let (mut end, all) = (0, BYTES as u64);
-        while let Ok(data) = seek(&self.memory, SeekFrom::Data(end)) {
-            end = seek(&self.memory, SeekFrom::Hole(data)).ok().filter(|hole| *hole > data).unwrap_or(all);
+        self.used(HEAD_BYTES + NOTES * size_of::<Note>(), BYTES).min(SLOTS)
+    }
+
+    /// The number of slots of known nodes that may ever have been used, counted from the first.
+    pub fn touched_nodes(&self) -> usize {
+        self.used(BYTES, BYTES_WITH_NODES).min(self.nodes().map_or(0, <[Slot]>::len))
+    }
+
+    /// The number of slots between two offsets up to the last page that is allocated there.
+    fn used(&self, from: usize, to: usize) -> usize {
+        let (mut end, all) = (from as u64, to as u64);
+        while let Some(data) = seek(&self.memory, SeekFrom::Data(end)).ok().filter(|data| *data < all) {
+            end = seek(&self.memory, SeekFrom::Hole(data)).ok().filter(|hole| *hole > data).unwrap_or(all).min(all);
         }
-        let before = HEAD_BYTES + NOTES * size_of::<Note>();
-        let used = usize::try_from(end).unwrap_or(BYTES).saturating_sub(before);
-        used.div_ceil(size_of::<Slot>()).min(SLOTS)
+        usize::try_from(end).unwrap_or(to).saturating_sub(from).div_ceil(size_of::<Slot>())
     }
 
     /// Records that a node had to be opened without a slot.
@@ -153,6 +195,16 @@ impl SharedMemory {
         self.head().overflown.load(Ordering::Acquire) != 0
     }
 
+    /// Records that a node had no place in the table of known nodes.
+    pub fn overflow_nodes(&self) {
+        self.head().nodes_overflown.store(1, Ordering::Release);
+    }
+
+    /// Whether a node ever had no place in the table of known nodes.
+    pub fn have_nodes_overflown(&self) -> bool {
+        self.head().nodes_overflown.load(Ordering::Acquire) != 0
+    }
+
     fn head(&self) -> &Head {
         // SAFETY: as for `slots`: a head lies at the beginning.
         unsafe { self.at.cast().as_ref() }
@@ -162,7 +214,7 @@ impl SharedMemory {
 impl Drop for SharedMemory {
     fn drop(&mut self) {
         // SAFETY: nothing borrowed from the mapping outlives `self`. If unmapping fails, it stays mapped.
-        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), BYTES) };
+        let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.tables.bytes()) };
     }
 }
 
@@ -172,7 +224,8 @@ mod tests {
 
     #[test]
     fn what_one_process_writes_the_next_reads() {
-        let first = SharedMemory::create().unwrap();
+        let first = SharedMemory::create(Tables::Opens).unwrap();
+        assert!(first.nodes().is_none() && first.touched_nodes() == 0);
         first.slots().last().unwrap().node.store(7, Ordering::Relaxed);
         first.notes().last().unwrap().request.store(9, Ordering::Relaxed);
         first.overflow();
@@ -185,8 +238,25 @@ mod tests {
     }
 
     #[test]
+    fn the_table_of_nodes_begins_behind_that_of_open_files() {
+        let first = SharedMemory::create(Tables::OpensAndNodes).unwrap();
+        assert_eq!((first.touched(), first.touched_nodes()), (0, 0));
+        first.nodes().unwrap()[3].node.store(7, Ordering::Relaxed);
+        assert_eq!((first.touched(), first.touched_nodes()), (0, 256), "a page of slots");
+        first.slots()[1].node.store(9, Ordering::Relaxed);
+        first.nodes().unwrap().last().unwrap().node.store(5, Ordering::Relaxed);
+        first.overflow_nodes();
+        let memory = first.memory().try_clone_to_owned().unwrap();
+        drop(first);
+        let second = SharedMemory::open(memory).unwrap();
+        assert!(second.touched() < 512 && second.touched_nodes() == NODES);
+        assert_eq!((second.slots()[1].node.load(Ordering::Relaxed), second.have_nodes_overflown()), (9, true));
+        assert_eq!(second.nodes().unwrap()[3].node.load(Ordering::Relaxed), 7);
+    }
+
+    #[test]
     fn memory_of_another_kind_is_refused() {
-        let shared = SharedMemory::create().unwrap();
+        let shared = SharedMemory::create(Tables::Opens).unwrap();
         shared.head().version.store(VERSION + 1, Ordering::Relaxed);
         let text = SharedMemory::open(shared.memory().try_clone_to_owned().unwrap()).err().unwrap().to_string();
         assert!(text.contains("layout"), "{text}");

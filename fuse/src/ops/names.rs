@@ -76,7 +76,7 @@ impl Fs<'_> {
         let ino = self.view.ino(node);
         if !self.view.is_root(ino) {
             self.opens.forget(node);
-            self.known.remove(node);
+            self.known.remove(node, lookups);
             if let Err(error) = self.files.forget(ino, lookups) {
                 tracing::debug!(ino, %error, "cannot return inode references to the store; they end with the session");
             }

@@ -229,6 +229,7 @@ impl LockedNode<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shared_memory::Tables;
 
     const ONE: State = State {
         mode: super::super::state::Mode::Cached,
@@ -239,7 +240,7 @@ mod tests {
     };
 
     fn memory() -> Arc<SharedMemory> {
-        Arc::new(SharedMemory::create().unwrap())
+        Arc::new(SharedMemory::create(Tables::Opens).unwrap())
     }
 
     fn asked(request: u64) -> Asked {

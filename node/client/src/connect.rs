@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use node_wire::Random;
 use node_wire::client::{Client, Config, Transport, Unproven};
+use node_wire::credential::Credential;
 use node_wire::refusal::Refusal;
 use objstore_files::About;
 use tokio::runtime::Handle;
@@ -46,8 +47,9 @@ pub async fn open<T: Transport>(
     let (sender, events) = mpsc::channel(EVENTS);
     let name = options.session.0.to_be_bytes().to_vec().into();
     let limit = options.limit;
+    let is_of_ticket = matches!(config.credential, Credential::Ticket(_));
     let client = Client::start(transport, Config { session: name, ..config }, &sender, random)?;
-    let link = Link::new(client, options);
+    let link = Link::new(client, options, is_of_ticket);
     let tasks = vec![
         Task::spawn(follow(Arc::clone(&link), events)),
         Task::spawn(renew(Arc::clone(&link))),

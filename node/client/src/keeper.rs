@@ -50,6 +50,10 @@ pub(crate) async fn follow(link: Arc<Link>, mut events: mpsc::Receiver<Event>) {
                 }
             }
             Event::Refused(_, refusal) if refusal.reason == Reason::Session => link.lose(&refusal),
+            // The volume was unpublished. If it is published again, the ticket is another.
+            Event::Refused(_, refusal) if refusal.reason == Reason::Credential && link.is_of_ticket => {
+                link.lose(&refusal);
+            }
             Event::Refused(_, refusal) if !refusal.passes() || refusal.reason == Reason::Unproven => {
                 // A session that was open waits for the end of its lease: credentials may be repaired until then, and a
                 // server that has not proven itself may be anybody. That one ends no session which a process before this

@@ -35,6 +35,8 @@ pub(crate) enum Stage {
 pub(crate) struct Link {
     pub(crate) client: Client,
     pub(crate) options: Options,
+    /// Whether a ticket alone opens the session.
+    pub(crate) is_of_ticket: bool,
     pub(crate) stage: watch::Sender<Stage>,
     pub(crate) about: OnceLock<About>,
     pub(crate) slots: Slots,
@@ -62,10 +64,11 @@ const ANSWERED_EARLY: usize = 1024;
 const ANSWERED_KEPT: usize = 1 << 16;
 
 impl Link {
-    pub(crate) fn new(client: Client, options: Options) -> Arc<Self> {
+    pub(crate) fn new(client: Client, options: Options, is_of_ticket: bool) -> Arc<Self> {
         Arc::new(Self {
             client,
             options,
+            is_of_ticket,
             stage: watch::Sender::new(Stage::Opening),
             about: OnceLock::new(),
             slots: Slots::default(),

@@ -25,6 +25,24 @@ const IDLE: &str = "trap exit TERM; while :; do sleep 1; done";
 pub(super) const CSI_DRIVER: &str = "csi.amphora.dev";
 pub(super) const COSI_DRIVER: &str = "cosi.amphora.dev";
 
+/// A pod with a volume at `/data`.
+pub(super) struct Pod<'a> {
+    pub(super) name: &'a str,
+    pub(super) claim: &'a str,
+    /// The node on which it runs; any if there is none.
+    pub(super) node: Option<&'a str>,
+    pub(super) script: &'a str,
+    /// Whether its users are those of the node.
+    pub(super) host_users: bool,
+}
+
+impl<'a> Pod<'a> {
+    /// A pod that does nothing, on any node.
+    pub(super) fn new(name: &'a str, claim: &'a str) -> Self {
+        Self { name, claim, node: None, script: IDLE, host_users: true }
+    }
+}
+
 /// A cluster that has both drivers. Dropping it deletes what the test made there.
 pub(super) struct Cluster {
     lab: Option<Lab>,
@@ -132,45 +150,58 @@ impl Cluster {
         assert!(wait_until(Duration::from_secs(CONDITION_SECONDS), gone).is_some(), "{object} is still there");
     }
 
+    /// Claims a volume of the chart's class; its handle, which is its bucket.
+    #[track_caller]
+    pub(super) fn claim(&self, name: &str, access: &str) -> String {
+        self.apply(&json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+            "spec": {
+                "storageClassName": "amphora", "accessModes": [access], "resources": {"requests": {"storage": "64Mi"}},
+            },
+        }));
+        let object = format!("pvc/{name}");
+        self.wait_for(&object, ".status.phase", "Bound");
+        let volume = self.field(&object, ".spec.volumeName");
+        self.field(&format!("pv/{volume}"), ".spec.csi.volumeHandle")
+    }
+
     /// Starts a pod that mounts a claim at `/data`, and waits until it runs.
     #[track_caller]
     pub(super) fn pod(&self, name: &str, claim: &str) {
-        self.pod_with(name, claim, true, IDLE);
-    }
-
-    /// Starts such a pod with a shell line of its own.
-    #[track_caller]
-    pub(super) fn pod_that_runs(&self, name: &str, claim: &str, script: &str) {
-        self.pod_with(name, claim, true, script);
+        self.start(&Pod::new(name, claim));
     }
 
     /// Starts such a pod with a user namespace of its own.
     #[track_caller]
     pub(super) fn pod_apart(&self, name: &str, claim: &str) {
-        self.pod_with(name, claim, false, IDLE);
+        self.start(&Pod { host_users: false, ..Pod::new(name, claim) });
     }
 
+    /// Starts a pod and waits until it runs.
     #[track_caller]
-    fn pod_with(&self, name: &str, claim: &str, host_users: bool, script: &str) {
-        let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": claim}});
+    pub(super) fn start(&self, pod: &Pod<'_>) {
+        let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": pod.claim}});
         let container = json!({
             "name": "c", "image": self.image, "imagePullPolicy": "IfNotPresent",
-            "command": ["sh", "-c", script],
+            "command": ["sh", "-c", pod.script],
             "volumeMounts": [{"name": "v", "mountPath": "/data"}],
         });
-        self.apply(&json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
-            "spec": {
-                "terminationGracePeriodSeconds": 1, "hostUsers": host_users, "volumes": [volume],
-                "containers": [container],
-            },
-        }));
-        self.kubectl(&[
-            "wait",
-            "--for=condition=Ready",
-            &format!("--timeout={CONDITION_SECONDS}s"),
-            &format!("pod/{name}"),
-        ]);
+        let mut spec = json!({
+            "terminationGracePeriodSeconds": 1, "hostUsers": pod.host_users, "volumes": [volume],
+            "containers": [container],
+        });
+        if let Some(node) = pod.node {
+            spec["nodeSelector"] = json!({"kubernetes.io/hostname": node});
+        }
+        self.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod.name}, "spec": spec}));
+        self.wait_ready(pod.name);
+    }
+
+    /// Waits until a pod is ready.
+    #[track_caller]
+    pub(super) fn wait_ready(&self, pod: &str) {
+        let limit = format!("--timeout={CONDITION_SECONDS}s");
+        self.kubectl(&["wait", "--for=condition=Ready", &limit, &format!("pod/{pod}")]);
     }
 
     /// Runs a shell line in a pod; what it printed.
@@ -185,7 +216,7 @@ impl Cluster {
     /// The environment does not name the driver's pod.
     pub(super) fn kill_driver(&self) -> Result<(), String> {
         let labels = match &self.lab {
-            Some(lab) if lab.has_chart() => super::release::SERVER.to_owned(),
+            Some(lab) if lab.chart().is_some() => super::release::SERVER.to_owned(),
             Some(lab) => return lab.kill_driver(),
             None => std::env::var(DRIVER_POD).map_err(|_| format!("{DRIVER_POD} does not name the driver's pod"))?,
         };

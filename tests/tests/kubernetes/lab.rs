@@ -1,6 +1,8 @@
-//! A cluster of one node on this machine, created by the scripts of a lab: etcd, the control plane, kubelet and the
-//! released sidecars, each in its own namespaces.
+//! A cluster of one or two nodes on this machine, created by the scripts of a lab: etcd, the control plane, kubelet and
+//! the released sidecars, each node in namespaces of its own.
 //!
+//! - With the chart's nodes there are two: [`NEAR`] with the control plane and the store, and [`FAR`]. Both have kubelet's
+//!   folder and `/run/amphora` at their default paths, so that one DaemonSet fits both.
 //! The lab is a folder of scripts outside this repository, in `AMPHORA_LAB` or `../shared/k8s`; the output of its
 //! `build.sh` is in the work folder that `AMPHORA_LAB_WORK` names. A running lab is used and left running.
 
@@ -9,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::cluster::CSI_DRIVER;
-use super::release;
+use super::release::{self, Placement};
 use crate::support::*;
 
 const SCRIPTS: &str = "AMPHORA_LAB";
@@ -20,6 +22,13 @@ pub(super) const IMAGE: &str = "lab.local/busybox:1";
 const SCRIPT_LIMIT: Duration = Duration::from_secs(180);
 /// Where the node reaches its own services.
 const NODE_ADDRESS: &str = "10.123.0.1";
+/// The first node, which has the control plane, and the second one.
+pub(super) const NEAR: &str = "node1";
+pub(super) const FAR: &str = "node2";
+/// Kubelet's default folder. In the lab each node has a file system of its own there.
+const KUBELET: &str = "/var/lib/kubelet";
+/// How soon Kubernetes takes a silent node for dead; its default is 50 s.
+const GRACE: &str = "--node-monitor-grace-period=20s";
 /// The name of the COSI sidecar's process.
 const SIDECAR: &str = "amphora-cosi-sidecar";
 
@@ -30,8 +39,8 @@ pub(super) struct Lab {
     /// Whether it was started here.
     began: bool,
     driver: String,
-    /// Whether the server and the sidecars are pods of the chart.
-    chart: bool,
+    /// If the server and the sidecars are pods of the chart: what mounts volumes.
+    chart: Option<Placement>,
 }
 
 impl Lab {
@@ -56,7 +65,7 @@ impl Lab {
         let began = !work.join("run/holder.pid").is_file();
         let program = amphora()?;
         let driver = serve(&program, &work);
-        let chart = std::env::var_os(release::CHART).is_some();
+        let chart = Placement::asked_for();
         let lab = Self { scripts, work, began, driver, chart };
         lab.begin(&program).unwrap_or_else(|error| panic!("the lab does not start: {error}"));
         Ok(lab)
@@ -67,16 +76,17 @@ impl Lab {
         // The lab hides files in the node's /proc by mounts. The kernel lets a user namespace mount its own /proc only
         // where an unobstructed one exists.
         let proc = self.work.join("state/proc").display().to_string();
-        self.script(
-            "in.sh",
-            &["sh", "-c", &format!("mkdir -p {proc}; mountpoint -q {proc} || mount -t proc lab {proc}")],
-        )?;
+        self.shell(NEAR, &format!("mkdir -p {proc}; mountpoint -q {proc} || mount -t proc lab {proc}"))?;
         for path in ["amphora", "cosi", "store"] {
             // Removes leftovers of an earlier test, if there are any.
             let _ = std::fs::remove_dir_all(self.work.join("state").join(path));
         }
-        if self.chart {
-            return release::install(self, program);
+        if let Some(placement) = self.chart {
+            if placement == Placement::Nodes {
+                self.prepare(NEAR)?;
+                self.join()?;
+            }
+            return release::install(self, program, placement);
         }
         std::fs::create_dir_all(self.work.join("state/cosi")).map_err(|error| error.to_string())?;
         self.script("driver.sh", &["start"])?;
@@ -87,13 +97,58 @@ impl Lab {
         self.script("svc.sh", &[&["start", SIDECAR], &sidecar[..]].concat())
     }
 
+    /// Starts the second node.
+    pub(super) fn join(&self) -> Result<(), String> {
+        self.script("join.sh", &[FAR])?;
+        self.prepare(FAR)
+    }
+
+    /// Ends the second node as a loss of power does. The cluster is not told.
+    pub(super) fn pull_the_plug(&self) -> Result<(), String> {
+        let outcome = run(self.command("down.sh").arg(FAR).env("DRAIN", "0"), SCRIPT_LIMIT)?;
+        if outcome.status.success() { Ok(()) } else { Err(outcome.to_string()) }
+    }
+
+    /// Cuts the second node off the network, or heals it.
+    pub(super) fn cut(&self, on: bool) -> Result<(), String> {
+        self.script("cut.sh", &[FAR, if on { "on" } else { "off" }])
+    }
+
+    /// Kills the processes of a node whose command line begins with these words.
+    pub(super) fn kill(&self, node: &str, words: &str) -> Result<(), String> {
+        let line = format!(
+            "n=0; for p in /proc/[0-9]*; do case \"$(tr '\\0' ' ' <$p/cmdline 2>/dev/null)\" in \"{words} \"*) \
+             kill -9 ${{p#/proc/}} && n=1;; esac; done; test $n = 1"
+        );
+        self.shell(node, &line).map(drop)
+    }
+
+    /// The nodes share the machine's file system, on which each needs its own folder for sockets and records.
+    fn prepare(&self, node: &str) -> Result<(), String> {
+        let runs = format!("test -d {KUBELET}/pods");
+        self.shell(node, &runs)
+            .map_err(|_| format!("kubelet of {node} has another folder than {KUBELET}: end the lab"))?;
+        let mount = "mkdir -p /run/amphora; mountpoint -q /run/amphora || mount -t tmpfs amphora-test /run/amphora";
+        self.shell(node, mount).map(drop)
+    }
+
+    /// Runs a shell line on a node; what it printed.
+    ///
+    /// # Errors
+    /// It fails; the text has its output.
+    pub(super) fn shell(&self, node: &str, line: &str) -> Result<String, String> {
+        let mut command = self.inside(Path::new("sh"));
+        let outcome = run(command.args(["-c", line]).env("ON", node), SCRIPT_LIMIT)?;
+        if outcome.status.success() { Ok(outcome.stdout) } else { Err(outcome.to_string()) }
+    }
+
     /// The folder of its programs and of its state.
     pub(super) fn work(&self) -> &Path {
         &self.work
     }
 
-    /// Whether the server and the sidecars are pods of the chart.
-    pub(super) fn has_chart(&self) -> bool {
+    /// What mounts volumes, if the server and the sidecars are pods of the chart.
+    pub(super) fn chart(&self) -> Option<Placement> {
         self.chart
     }
 
@@ -121,6 +176,9 @@ impl Lab {
         let mut command = Command::new(self.scripts.join(script));
         command.env("WORK", &self.work).env("DRIVER_NAME", CSI_DRIVER).env("DRIVER_CMD", &self.driver);
         command.env("DRIVER_SOCK", csi_socket(&self.work));
+        if self.chart == Some(Placement::Nodes) {
+            command.env("KUBELET_FLAGS", format!("--root-dir={KUBELET}")).env("KCM_FLAGS", GRACE);
+        }
         command
     }
 
@@ -137,7 +195,7 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         // Errors are ignored here: each process logs its own, and the failure of an earlier test must not be hidden.
-        if self.chart {
+        if self.chart.is_some() {
             let ended = release::uninstall(self);
             assert!(ended.is_ok() || std::thread::panicking(), "{ended:?}");
             let _ = self.script("in.sh", &["kubectl", "delete", "namespace", release::NAMESPACE]);

@@ -7,6 +7,7 @@ mod cluster;
 mod cosi;
 mod csi;
 mod lab;
+mod nodes;
 mod release;
 mod replaced;
 

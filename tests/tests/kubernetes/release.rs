@@ -1,4 +1,6 @@
 //! The Helm chart, installed in a lab: images made of the server under test and of the lab's sidecars, and the release.
+//!
+//! With [`Placement::Nodes`] the chart's values are its defaults, but for the images and the addresses of Services.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,20 +8,50 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::lab::Lab;
+use super::lab::{Lab, NEAR};
 use crate::support::*;
 
-/// The variable that asks for the chart in place of a server beside the cluster.
+/// The variable that asks for the chart in place of a server beside the cluster: `nodes` or `store`.
 pub(super) const CHART: &str = "AMPHORA_KUBERNETES_CHART";
 /// The namespace and the name of the release.
 pub(super) const NAMESPACE: &str = "amphora-system";
 const RELEASE: &str = "amphora";
-/// The labels of the server's pod, and of the holder's.
+/// The labels of the server's pod, of the holders', and of the nodes'.
 pub(super) const SERVER: &str = "app.kubernetes.io/component=store";
 pub(super) const HOLDER: &str = "app.kubernetes.io/component=holder";
-/// The Service's address: the lab has no DNS.
+pub(super) const NODES: &str = "app.kubernetes.io/component=node";
+/// The addresses of the Services of S3 and of the volume listener: the lab has no DNS.
 const ADDRESS: &str = "10.125.0.77";
-const HELM_LIMIT: Duration = Duration::from_secs(180);
+const VOLUMES: &str = "10.125.0.78";
+/// The root key, which a Secret of the release has.
+const KEY_ID: &str = "AMPHTESTROOTKEY00001";
+const KEY_SECRET: &str = "secret-of-the-test-and-of-nothing-else-1";
+/// The user of the server that mounts nothing.
+const USER: u32 = 65532;
+const HELM_LIMIT: Duration = Duration::from_secs(240);
+
+/// What mounts the volumes of pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Placement {
+    /// The server, on its own node.
+    Store,
+    /// A DaemonSet, on every node.
+    Nodes,
+}
+
+impl Placement {
+    /// The placement that the environment asks for.
+    ///
+    /// # Panics
+    /// It asks for one that does not exist.
+    pub(super) fn asked_for() -> Option<Self> {
+        match std::env::var(CHART).ok()?.as_str() {
+            "nodes" => Some(Self::Nodes),
+            "store" => Some(Self::Store),
+            other => panic!("{CHART}={other}: it is nodes or store"),
+        }
+    }
+}
 
 /// The lab's registrar has flags of its own.
 const REGISTRAR: &str = r#"#!/bin/sh
@@ -30,19 +62,36 @@ exec /registrar -csi-address "$socket" -registry /registration
 "#;
 
 /// Makes the images and installs the chart.
-pub(super) fn install(lab: &Lab, program: &Path) -> Result<(), String> {
-    let home = Home::new()?;
-    images(lab, program, home.path())?;
+pub(super) fn install(lab: &Lab, program: &Path, placement: Placement) -> Result<(), String> {
+    images(lab, program)?;
     let values = lab.work().join("state/values.json");
-    std::fs::write(&values, values_of(lab).to_string()).map_err(|error| error.to_string())?;
+    std::fs::write(&values, values_of(lab, placement).to_string()).map_err(|error| error.to_string())?;
+    if placement == Placement::Nodes {
+        let store = store(lab);
+        std::fs::create_dir_all(&store).map_err(|error| error.to_string())?;
+        std::os::unix::fs::chown(&store, Some(USER), Some(USER)).map_err(|error| error.to_string())?;
+    }
     lab.script("in.sh", &["kubectl", "create", "namespace", NAMESPACE])?;
+    let (id, secret) =
+        (format!("--from-literal=accessKeyId={KEY_ID}"), format!("--from-literal=secretAccessKey={KEY_SECRET}"));
+    let key = ["kubectl", "--namespace", NAMESPACE, "create", "secret", "generic", "root-key", &id, &secret];
+    lab.script("in.sh", &key)?;
     helm(lab, &["install", "--values", text(&values)])
 }
 
-/// Changes the release: what a new version of the chart changes in the server's pod.
+/// The root key and the endpoint, as in a Secret of COSI.
+pub(super) fn root_key(bucket: &str) -> serde_json::Value {
+    let s3 = json!({
+        "endpoint": format!("http://{ADDRESS}:9000"), "region": "us-east-1", "accessKeyID": KEY_ID,
+        "accessSecretKey": KEY_SECRET,
+    });
+    json!({"spec": {"bucketName": bucket, "secretS3": s3}})
+}
+
+/// Changes the release: what a new version of the chart changes in the pods of the server and of the nodes.
 pub(super) fn upgrade(lab: &Lab) -> Result<(), String> {
     let values = lab.work().join("state/values.json");
-    helm(lab, &["upgrade", "--values", text(&values), "--set", "store.logLevel=debug"])
+    helm(lab, &["upgrade", "--values", text(&values), "--set", "store.logLevel=debug,node.logLevel=debug"])
 }
 
 /// Goes back to the release before.
@@ -75,24 +124,31 @@ fn run_helm(lab: &Lab, words: &[&str]) -> Result<(), String> {
     if outcome.status.success() { Ok(()) } else { Err(outcome.to_string()) }
 }
 
-/// The images that the chart names, of one file each, or of a program and its libraries.
-fn images(lab: &Lab, program: &Path, home: &Path) -> Result<(), String> {
-    let stripped = home.join("amphora");
+/// Makes the images that the chart names, on every node there is.
+pub(super) fn images(lab: &Lab, program: &Path) -> Result<(), String> {
+    let home = Home::new()?;
+    let stripped = home.path().join("amphora");
     let strip = run(Command::new(required("strip")?).arg("-o").arg(&stripped).arg(program), HELM_LIMIT)?;
     drop(strip.ok());
-    let mut files = vec![format!("usr/bin/amphora={}", stripped.display())];
-    files.extend(libraries(program)?);
-    image(lab, "amphora", &["/usr/bin/amphora"], &files)?;
+    image(lab, "amphora", &["/usr/bin/amphora"], &with_libraries("usr/bin/amphora", &stripped)?)?;
     let bin = |name: &str| format!("{name}={}", lab.work().join("bin").join(name).display());
     for name in ["csi-provisioner", "csi-attacher", "csi-resizer", "csi-snapshotter"] {
         image(lab, name, &[&format!("/{name}")], &[bin(name)])?;
     }
-    let start = home.join("start.sh");
+    let start = home.path().join("start.sh");
     std::fs::write(&start, REGISTRAR).map_err(|error| error.to_string())?;
     let shell = format!("bin/busybox={}", required("busybox")?.display());
     let files = [bin("registrar"), format!("start.sh={}", start.display()), shell];
     image(lab, "registrar", &["/bin/sh", "/start.sh"], &files)?;
+    image(lab, "livenessprobe", &["/livenessprobe"], &with_libraries("livenessprobe", &liveness_probe()?)?)?;
     image(lab, "cosi", &["/cositool", "-mode", "sidecar"], &[bin("cositool")])
+}
+
+/// The program of `tests/examples/livenessprobe.rs`, which is built with the tests.
+fn liveness_probe() -> Result<std::path::PathBuf, String> {
+    let test = std::env::current_exe().map_err(|error| error.to_string())?;
+    let built = test.parent().and_then(Path::parent).map(|folder| folder.join("examples/livenessprobe"));
+    built.filter(|program| program.is_file()).ok_or_else(|| "the example livenessprobe is not built".to_owned())
 }
 
 fn image(lab: &Lab, name: &str, entry: &[&str], files: &[String]) -> Result<(), String> {
@@ -101,35 +157,49 @@ fn image(lab: &Lab, name: &str, entry: &[&str], files: &[String]) -> Result<(), 
     lab.script("image.sh", &[&[name.as_str(), &entry], &files[..]].concat())
 }
 
-/// The libraries of a program that is not static, as files of an image.
-fn libraries(program: &Path) -> Result<Vec<String>, String> {
+/// A program, and its libraries if it is not static, as files of an image.
+fn with_libraries(name: &str, program: &Path) -> Result<Vec<String>, String> {
     let listed = run(Command::new("ldd").arg(program), HELM_LIMIT)?.stdout;
     let paths = listed.split_whitespace().filter(|word| word.starts_with('/'));
-    Ok(paths.map(|path| format!("{}={path}", path.trim_start_matches('/'))).collect())
+    let libraries = paths.map(|path| format!("{}={path}", path.trim_start_matches('/')));
+    Ok(std::iter::once(format!("{name}={}", program.display())).chain(libraries).collect())
 }
 
-fn values_of(lab: &Lab) -> serde_json::Value {
-    let state = lab.work().join("state");
-    let path = |name: &str| state.join(name).display().to_string();
+/// The folder of the store's data.
+fn store(lab: &Lab) -> std::path::PathBuf {
+    lab.work().join("state/store")
+}
+
+fn values_of(lab: &Lab, placement: Placement) -> serde_json::Value {
+    let path = |name: &str| lab.work().join("state").join(name).display().to_string();
     let image = |name: &str| json!({"image": {"repository": format!("lab.local/{name}"), "tag": "1"}});
-    json!({
+    let mut liveness = image("livenessprobe");
+    liveness["enabled"] = true.into();
+    let mut values = json!({
         "image": {"repository": "lab.local/amphora", "tag": "1"},
-        "kubeletPath": path("kubelet"),
+        "rootKey": {"existingSecret": "root-key"},
         "store": {
-            "storage": {"type": "hostPath", "hostPath": path("store")},
-            "nodeSelector": {"kubernetes.io/hostname": "node1"},
+            "storage": {"type": "hostPath", "hostPath": store(lab)},
+            "nodeSelector": {"kubernetes.io/hostname": NEAR},
             "s3": {"endpointUrl": format!("http://{ADDRESS}:9000")},
             "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
         },
         "service": {"clusterIP": ADDRESS},
-        "holder": {"hostPath": path("amphora")},
-        "node": {"placement": "store", "registrar": image("registrar")},
+        "volumes": {"service": {"clusterIP": VOLUMES}},
+        "node": {"server": format!("{VOLUMES}:9002"), "registrar": image("registrar"), "livenessProbe": liveness},
         "csi": {
             "provisioner": image("csi-provisioner"), "attacher": image("csi-attacher"),
             "resizer": image("csi-resizer"), "snapshotter": image("csi-snapshotter"),
         },
         "cosi": {"enabled": true, "secretNamespaces": ["*"], "sidecar": image("cosi")},
-    })
+    });
+    if placement == Placement::Store {
+        values["node"]["placement"] = "store".into();
+        // The only node has kubelet's folder among the lab's files.
+        values["kubeletPath"] = path("kubelet").into();
+        values["holder"] = json!({"hostPath": path("amphora")});
+    }
+    values
 }
 
 fn text(path: &Path) -> &str {

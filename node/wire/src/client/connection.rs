@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -48,15 +49,16 @@ pub(super) struct Driven<S> {
     pending: Pending,
 }
 
-/// Connects and is admitted.
+/// Connects within `reach`, and is admitted.
 pub(super) async fn open<T: Transport>(
     transport: &T,
     config: &Arc<Config>,
     role: Role,
+    reach: Duration,
     events: &mpsc::Sender<Event>,
     random: &Random,
 ) -> Result<(Arc<Connection>, Driven<T::Stream>), Failed> {
-    let connected = timeout(config.connect, transport.connect()).await;
+    let connected = timeout(reach.min(config.connect), transport.connect()).await;
     let connected = connected.map_err(|_| Broken::Slow("connecting"))?;
     let (mut stream, binding) = connected.map_err(Broken::Io)?;
     let mut nonce = vec![0; NONCE_BYTES];

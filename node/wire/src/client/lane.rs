@@ -16,6 +16,10 @@ use crate::header::Role;
 use crate::refusal::Refusal;
 use crate::service::Answer;
 
+/// How long the first attempt may take to reach the store; each one that fails doubles it. Where a cluster forwards
+/// connections, the packets of one that began while the store moved go to its old place for ever, and a new one arrives.
+const REACH: Duration = Duration::from_secs(1);
+
 /// The connection of a role.
 pub(super) struct Lane {
     role: Role,
@@ -53,6 +57,7 @@ impl Lane {
             random: Arc::clone(random),
             state,
             backoff,
+            reach: REACH,
         };
         Self { role, wait: config.wait, state: seen, keeper: tokio::spawn(keeper.keep()) }
     }
@@ -103,12 +108,15 @@ struct Keeper<T> {
     random: Random,
     state: watch::Sender<State>,
     backoff: Backoff,
+    /// How long the next attempt may take to reach the store.
+    reach: Duration,
 }
 
 impl<T: Transport> Keeper<T> {
     async fn keep(mut self) {
         loop {
-            let opened = open(&*self.transport, &self.config, self.role, &self.events, &self.random).await;
+            let opened = open(&*self.transport, &self.config, self.role, self.reach, &self.events, &self.random).await;
+            self.reach = if opened.is_ok() { REACH } else { self.reach.saturating_mul(2).min(self.config.connect) };
             match opened {
                 Ok((connection, driven)) => {
                     let began = Instant::now();

@@ -95,7 +95,8 @@ pub struct Config {
     pub features: u64,
     /// How many calls of one connection run at once, if the store allows as many.
     pub requests: u32,
-    /// From the beginning of an attempt to connect to the admission.
+    /// How long an attempt may take to reach the store, at most, and again from then to the admission. Early attempts
+    /// have less time for the first part.
     pub connect: Duration,
     /// How long a call waits for a connection.
     pub wait: Duration,
@@ -121,7 +122,7 @@ impl Config {
             requests: 256,
             connect: Duration::from_secs(10),
             wait: Duration::from_secs(10),
-            pauses: (Duration::from_millis(20), Duration::from_secs(5)),
+            pauses: (Duration::from_millis(20), Duration::from_secs(2)),
             ping: Duration::from_secs(3),
             silence: Duration::from_secs(10),
             frame: Duration::from_secs(30),

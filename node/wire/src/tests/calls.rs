@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::support::{Running, access_key, config, event, refusal, start, until};
-use crate::client::{CallError, Config, Event};
+use super::support::{Running, access_key, config, event, random, refusal, start, until};
+use crate::client::{CallError, Client, Config, Event, Tls, Transport};
+use crate::credential::Binding;
 use crate::header::{HEAD_BYTES, PAYLOAD_BYTES, Role};
 use crate::refusal::{Reason, Refusal};
 use crate::server::Limits;
@@ -147,6 +148,38 @@ async fn a_store_without_room_is_not_asked_again_at_once() {
     // Three connections. Their pauses double from 5 ms, and are at least half of 50 ms from the fifth attempt on.
     let most = 3 * (5 + began.elapsed().as_millis() / 25);
     assert!(refused <= most, "{refused} attempts, at most {most}");
+}
+
+/// A way to the store on which the packets of the first connections are lost.
+struct Moved {
+    lost: std::sync::atomic::AtomicUsize,
+    tls: Tls,
+}
+
+impl Transport for Moved {
+    type Stream = <Tls as Transport>::Stream;
+
+    async fn connect(&self) -> std::io::Result<(Self::Stream, Binding)> {
+        if self.lost.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+            std::future::pending::<()>().await;
+        }
+        self.tls.connect().await
+    }
+
+    fn trusts_any_certificate(&self) -> bool {
+        self.tls.trusts_any_certificate()
+    }
+}
+
+#[tokio::test]
+async fn a_connection_whose_packets_are_lost_is_soon_replaced_by_another() {
+    let running = Running::start().await;
+    let moved = Moved { lost: 3.into(), tls: running.trusted() };
+    let (events, _received) = tokio::sync::mpsc::channel(64);
+    let node = Client::start(moved, config(access_key()), &events, &random(3)).expect("a client");
+    let began = std::time::Instant::now();
+    assert!(node.call("a".into(), Bytes::new(), 0).await.is_ok());
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
