@@ -1,6 +1,6 @@
 //! Volume capabilities: access mode and access type (CSI v1.12, VolumeCapability).
 //!
-//! - Only mounted volumes are supported; raw block devices are refused.
+//! - A volume is mounted or is a raw block device; no volume is both.
 
 use proto::csi::v1::VolumeCapability;
 use proto::csi::v1::volume_capability::{AccessType, MountVolume, access_mode::Mode};
@@ -64,10 +64,21 @@ impl AccessMode {
     }
 }
 
+/// How workloads see a volume (VolumeCapability.access_type).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Kind {
+    /// As a mounted file system.
+    #[default]
+    Mount,
+    /// As a block device.
+    Block,
+}
+
 /// A supported capability.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Capability {
     pub(crate) mode: AccessMode,
+    pub(crate) kind: Kind,
     pub(crate) flags: MountFlags,
 }
 
@@ -79,20 +90,24 @@ impl Capability {
         let mode = AccessMode::parse(mode)
             .ok_or_else(|| Status::invalid_argument("volume_capability.access_mode is missing or not known"))?;
         match &given.access_type {
-            Some(AccessType::Mount(mount)) => Ok(Self { mode, flags: mount_flags(mount)? }),
-            Some(AccessType::Block(_)) => {
-                Err(Status::invalid_argument("block volumes are not supported; use volumeMode Filesystem"))
-            }
+            Some(AccessType::Mount(mount)) => Ok(Self { mode, kind: Kind::Mount, flags: mount_flags(mount)? }),
+            Some(AccessType::Block(_)) => Ok(Self { mode, kind: Kind::Block, flags: MountFlags::default() }),
             None => Err(Status::invalid_argument("volume_capability.access_type is missing")),
         }
     }
 
-    /// Parses a list of at least one capability.
+    /// Parses a list of at least one capability, all of one kind.
     pub(crate) fn parse_all(given: &[VolumeCapability]) -> Result<Vec<Self>, Status> {
         if given.is_empty() {
             return Err(Status::invalid_argument("volume_capabilities is missing"));
         }
-        given.iter().map(|capability| Self::parse(Some(capability))).collect()
+        let all: Vec<_> = given.iter().map(|capability| Self::parse(Some(capability))).collect::<Result<_, _>>()?;
+        if all.iter().any(|capability| Some(capability.kind) != all.first().map(|first| first.kind)) {
+            return Err(Status::invalid_argument(
+                "volume_capabilities has both block and mount; a volume is one or the other, so request two volumes",
+            ));
+        }
+        Ok(all)
     }
 }
 
@@ -122,10 +137,17 @@ pub(crate) mod tests {
         }
     }
 
+    /// A capability to use the volume as a device, with `mode`.
+    pub(crate) fn block(mode: Mode) -> VolumeCapability {
+        VolumeCapability { access_type: Some(AccessType::Block(BlockVolume {})), ..mount(mode) }
+    }
+
     #[test]
     fn every_mode_of_the_specification_is_known_by_its_name() {
         for (ours, theirs) in MODES {
             assert_eq!(Capability::parse(Some(&mount(theirs))).unwrap().mode, ours);
+            let device = Capability::parse(Some(&block(theirs))).unwrap();
+            assert_eq!((device.mode, device.kind), (ours, Kind::Block));
             assert_eq!(AccessMode::from_name(ours.name()), Some(ours));
         }
         assert_eq!(AccessMode::from_name("UNKNOWN"), None);
@@ -143,7 +165,7 @@ pub(crate) mod tests {
             mount(Mode::Unknown),
             VolumeCapability { access_mode: None, ..good.clone() },
             VolumeCapability { access_type: None, ..good.clone() },
-            VolumeCapability { access_type: Some(AccessType::Block(BlockVolume {})), ..good.clone() },
+            block(Mode::SingleNodeWriter),
             with_mount(MountVolume { fs_type: "ext4".into(), ..Default::default() }),
             with_mount(MountVolume { volume_mount_group: "100".into(), ..Default::default() }),
             with_mount(MountVolume { mount_flags: vec!["sync".into()], ..Default::default() }),

@@ -21,11 +21,13 @@ mod capacity;
 mod context;
 mod controller;
 pub mod credentials;
+mod disk;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
 mod identity;
 mod locks;
+pub mod loop_device;
 mod mount_flags;
 pub mod mounter;
 pub mod node;

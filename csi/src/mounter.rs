@@ -26,6 +26,9 @@ pub struct MountOptions {
     pub umask: u32,
     /// The folder of the bucket that becomes the root of the mount; empty for the whole bucket.
     pub prefix: String,
+    /// Cache no content of files in the kernel: each read and write asks the store.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub direct: bool,
     /// The account whose key opened the bucket, by name; `None` if the driver opened a volume that it created.
     pub account: Option<String>,
     /// The account's id, which a later account of the same name does not have; `None` in a record of an earlier

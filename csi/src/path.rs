@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use tonic::Status;
@@ -62,6 +62,36 @@ pub(crate) fn make_target_dir(path: &Path) -> Result<bool, Status> {
         },
         Err(error) if error.kind() == ErrorKind::NotFound => refuse("has no parent; the caller has to make it".into()),
         Err(error) => refuse(format!("cannot be made: {error}")),
+    }
+}
+
+/// Creates the empty target file of a block volume in a folder that the caller made. Returns whether it was created now.
+/// Call it only if nothing is mounted there.
+pub(crate) fn make_target_file(path: &Path) -> Result<bool, Status> {
+    let refuse = |why: String| Err(Status::failed_precondition(format!("target_path \"{}\" {why}", path.display())));
+    match fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => match fs::symlink_metadata(path) {
+            Ok(found) if found.is_file() && found.len() == 0 => Ok(false),
+            Ok(_) => refuse("exists and is not an empty file; remove it".into()),
+            Err(error) => refuse(format!("cannot be accessed: {error}")),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => refuse("has no parent; the caller has to make it".into()),
+        Err(error) => refuse(format!("cannot be made: {error}")),
+    }
+}
+
+/// Removes the target file of a block volume if it exists. A file with content is not deleted.
+pub(crate) fn remove_target_file(path: &Path) -> Result<(), Status> {
+    let refuse = |why: String| Err(Status::failed_precondition(format!("target_path \"{}\" {why}", path.display())));
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Ok(found) if found.is_file() && found.len() == 0 => match fs::remove_file(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => refuse(format!("cannot be removed: {error}")),
+            _ => Ok(()),
+        },
+        Ok(_) => refuse("is not the empty file that was made there; move it to another folder".into()),
+        Err(error) => refuse(format!("cannot be accessed: {error}")),
     }
 }
 
@@ -138,5 +168,20 @@ mod tests {
         remove_target_dir(&target).unwrap();
         remove_target_dir(&target).unwrap();
         assert!(make_target_dir(&dir.path().join("absent/target")).is_err());
+    }
+
+    #[test]
+    fn target_files_are_made_once_and_removed_only_when_empty() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        assert!(make_target_file(&target).unwrap() && !make_target_file(&target).unwrap());
+        fs::write(&target, "kept").unwrap();
+        assert_eq!(make_target_file(&target).unwrap_err().code(), tonic::Code::FailedPrecondition);
+        assert_eq!(remove_target_file(&target).unwrap_err().code(), tonic::Code::FailedPrecondition);
+        fs::write(&target, "").unwrap();
+        remove_target_file(&target).unwrap();
+        remove_target_file(&target).unwrap();
+        fs::create_dir(&target).unwrap();
+        assert!(make_target_file(&target).is_err() && remove_target_file(&target).is_err());
     }
 }

@@ -17,7 +17,13 @@ impl Request {
             read_only: options.read_only,
             fixed_read_only: options.read_only,
             prefix: options.prefix.clone(),
-            look: Look { uid: options.uid, gid: options.gid, umask: options.umask, ..Look::default() },
+            look: Look {
+                uid: options.uid,
+                gid: options.gid,
+                umask: options.umask,
+                uncached: options.direct,
+                ..Look::default()
+            },
             account: options.account.clone(),
             access_key_id: None,
             origin: Origin::Csi,

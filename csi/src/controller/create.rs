@@ -2,12 +2,13 @@
 //!
 //! - The name determines the bucket. An existing volume is the requested one if it was created with the same name,
 //!   parameters and source, and its current size is within the requested bounds.
-//! - The bucket and its attributes are created in one transaction, so nothing has to be undone.
+//! - The bucket and its attributes are created in one transaction, so nothing has to be undone. The disk of a block volume
+//!   is created after it: if that fails, the bucket is deleted again, and a repeated request completes what a crash left.
 
 use std::collections::BTreeMap;
 
 use objstore::name::BucketName;
-use objstore::store::{Bucket, CreateBucket, Creator, Source};
+use objstore::store::{Bucket, CreateBucket, Creator, Source, Versioning};
 use objstore::{Error, Noun};
 use proto::csi::v1::volume_content_source::Type;
 use proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse};
@@ -16,13 +17,14 @@ use tonic::Status;
 use super::Controller;
 use super::parameters::Parameters;
 use super::volume::{SOURCE, describe, source_attribute};
-use crate::capability::Capability;
+use crate::capability::{Capability, Kind};
 use crate::capacity::Range;
-use crate::{NAME, OWNER, PROVISIONER, is_provisioned, status, volume_id};
+use crate::{NAME, OWNER, PROVISIONER, disk, is_provisioned, status, volume_id};
 
 /// The requested volume.
 struct Wanted {
     bucket: BucketName,
+    kind: Kind,
     range: Range,
     parameters: Parameters,
     source: Option<Source>,
@@ -32,11 +34,14 @@ struct Wanted {
 impl Wanted {
     fn parse(request: &CreateVolumeRequest, driver_name: &str) -> Result<Self, Status> {
         let bucket = volume_id::for_volume(&request.name)?;
-        Capability::parse_all(&request.volume_capabilities)?;
+        let kind = Capability::parse_all(&request.volume_capabilities)?.first().map_or(Kind::Mount, |first| first.kind);
         let range = Range::parse(request.capacity_range.as_ref())?;
         let parameters = Parameters::parse(&request.parameters).map_err(status::of)?;
         if !request.mutable_parameters.is_empty() {
             return Err(Status::invalid_argument("mutable_parameters are not supported; use the StorageClass"));
+        }
+        if kind == Kind::Block && parameters.versioning != Versioning::Disabled {
+            return Err(Status::invalid_argument("a block volume keeps no versions; leave out the parameter versioning"));
         }
         let source = match &request.volume_content_source {
             None => None,
@@ -47,9 +52,10 @@ impl Wanted {
         let mut attributes = parameters.attributes();
         attributes.insert(PROVISIONER.to_owned(), driver_name.to_owned());
         attributes.insert(NAME.to_owned(), request.name.clone());
+        attributes.extend((kind == Kind::Block).then(|| (disk::ACCESS.to_owned(), disk::BLOCK.to_owned())));
         attributes.extend(source.map(|source| (SOURCE.to_owned(), source_attribute(source))));
         let source = source.map(store_source).transpose()?;
-        Ok(Self { bucket, range, parameters, source, attributes })
+        Ok(Self { bucket, kind, range, parameters, source, attributes })
     }
 
     /// Answers with an existing bucket if it is the requested volume.
@@ -63,7 +69,8 @@ impl Wanted {
         }
         // Attributes that others keep with the bucket do not make it a different volume.
         let same = self.attributes.iter().all(|(key, value)| found.attributes.get(key) == Some(value));
-        if !same || found.attributes.contains_key(SOURCE) != self.attributes.contains_key(SOURCE) {
+        let lacks = |key: &str| found.attributes.contains_key(key) != self.attributes.contains_key(key);
+        if !same || lacks(SOURCE) || lacks(disk::ACCESS) {
             return taken("it was made for another name, with other parameters or from another source");
         }
         if !self.range.admits(found.quota_bytes) {
@@ -72,14 +79,14 @@ impl Wanted {
         Ok(CreateVolumeResponse { volume: Some(describe(found)) })
     }
 
-    fn request(self) -> CreateBucket {
+    fn request(&self, quota_bytes: Option<u64>) -> CreateBucket {
         CreateBucket {
-            name: self.bucket,
+            name: self.bucket.clone(),
             owner: OWNER.to_owned(),
-            quota_bytes: self.range.quota(),
+            quota_bytes,
             versioning: self.parameters.versioning,
-            source: self.source,
-            attributes: self.attributes,
+            source: self.source.clone(),
+            attributes: self.attributes.clone(),
             root: self.parameters.root,
         }
     }
@@ -90,11 +97,21 @@ impl Controller {
         let wanted = Wanted::parse(&request, &self.config.driver_name)?;
         let _guard = self.locks.hold(wanted.bucket.as_str())?;
         if let Some(found) = self.find(&wanted.bucket).await? {
-            return wanted.settle(&found, &self.config.driver_name);
+            let answer = wanted.settle(&found, &self.config.driver_name)?;
+            self.ensure_disk(&found).await?;
+            return Ok(answer);
         }
+        let source = self.disk_of_source(wanted.source.as_ref(), wanted.kind).await?;
+        let quota = match wanted.kind {
+            Kind::Mount => wanted.range.quota(),
+            Kind::Block => Some(disk::size(wanted.range, source)?),
+        };
         self.ensure_owner().await?;
-        match self.store.create_bucket(wanted.request()).await {
-            Ok((bucket, _)) => Ok(CreateVolumeResponse { volume: Some(describe(&bucket)) }),
+        match self.store.create_bucket(wanted.request(quota)).await {
+            Ok((bucket, _)) => {
+                self.make_disk(&bucket).await?;
+                Ok(CreateVolumeResponse { volume: Some(describe(&bucket)) })
+            }
             // Only a clone is created with content.
             Err(Error::QuotaExceeded { limit_bytes, asked_bytes, .. }) => Err(Status::out_of_range(format!(
                 "a volume of {limit_bytes} bytes is too small for the {asked_bytes} bytes of its source; request a larger one"

@@ -6,6 +6,7 @@
 mod capabilities;
 mod create;
 mod delete;
+mod disk;
 mod expand;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(crate) mod fuzzed;

@@ -19,7 +19,7 @@ use super::Controller;
 use crate::capability::{AccessMode, Capability};
 use crate::context::PublishContext;
 use crate::credentials::Ticket;
-use crate::{Nodes, is_node_id, is_provisioned, status};
+use crate::{Nodes, disk, is_node_id, is_provisioned, status};
 
 impl Controller {
     pub(super) async fn publish(
@@ -28,13 +28,16 @@ impl Controller {
     ) -> Result<ControllerPublishVolumeResponse, Status> {
         let id = status::required("volume_id", &request.volume_id)?;
         let node = status::required("node_id", &request.node_id)?;
-        let mode = Capability::parse(request.volume_capability.as_ref())?.mode;
+        let Capability { mode, kind, .. } = Capability::parse(request.volume_capability.as_ref())?;
         let _guard = self.locks.hold(id)?;
         let bucket = self.existing(id).await?;
         self.check_node(node)?;
         let read_only = request.readonly || mode.is_read_only();
         if bucket.snapshot {
             return Err(Status::invalid_argument(format!("\"{id}\" is a snapshot; publish a volume made from it")));
+        }
+        if let Some(why) = disk::other_kind(&bucket, &self.config.driver_name, kind) {
+            return Err(Status::failed_precondition(why));
         }
         let ticket_suffices = is_provisioned(&bucket, &self.config.driver_name);
         let (node, capability) = (node.to_owned(), mode.name().to_owned());

@@ -1,5 +1,6 @@
 //! Validating the requested use of a volume. CSI v1.12, ValidateVolumeCapabilities.
 
+use objstore::store::Bucket;
 use proto::csi::v1::validate_volume_capabilities_response::Confirmed;
 use proto::csi::v1::{ValidateVolumeCapabilitiesRequest, ValidateVolumeCapabilitiesResponse};
 use tonic::Status;
@@ -7,7 +8,7 @@ use tonic::Status;
 use super::Controller;
 use super::parameters::Parameters;
 use crate::capability::Capability;
-use crate::status;
+use crate::{disk, status};
 
 impl Controller {
     pub(super) async fn validate(
@@ -19,16 +20,20 @@ impl Controller {
             return Err(Status::invalid_argument("volume_capabilities is missing"));
         }
         let bucket = self.existing(&request.volume_id).await?;
-        Ok(match refusal(&request, bucket.snapshot) {
+        Ok(match refusal(&request, &bucket, &self.config.driver_name) {
             Some(message) => ValidateVolumeCapabilitiesResponse { confirmed: None, message },
             None => ValidateVolumeCapabilitiesResponse { confirmed: Some(confirm(request)), message: String::new() },
         })
     }
 }
 
-fn refusal(request: &ValidateVolumeCapabilitiesRequest, is_snapshot: bool) -> Option<String> {
-    if let Err(status) = Capability::parse_all(&request.volume_capabilities) {
-        return Some(status.message().to_owned());
+fn refusal(request: &ValidateVolumeCapabilitiesRequest, bucket: &Bucket, driver_name: &str) -> Option<String> {
+    let capabilities = match Capability::parse_all(&request.volume_capabilities) {
+        Err(status) => return Some(status.message().to_owned()),
+        Ok(capabilities) => capabilities,
+    };
+    if let Some(why) = capabilities.iter().find_map(|asked| disk::other_kind(bucket, driver_name, asked.kind)) {
+        return Some(why);
     }
     if let Err(error) = Parameters::parse(&request.parameters) {
         return Some(error.to_string());
@@ -36,7 +41,7 @@ fn refusal(request: &ValidateVolumeCapabilitiesRequest, is_snapshot: bool) -> Op
     if !request.mutable_parameters.is_empty() {
         return Some("mutable_parameters are not supported".into());
     }
-    is_snapshot.then(|| "the volume is a snapshot; use a volume made from it".into())
+    bucket.snapshot.then(|| "the volume is a snapshot; use a volume made from it".into())
 }
 
 fn confirm(request: ValidateVolumeCapabilitiesRequest) -> Confirmed {

@@ -9,7 +9,7 @@ use tonic::Status;
 use super::access;
 use super::record::Stage;
 use super::volumes::{Figures, Opened, Report, Request, Volumes};
-use crate::status;
+use crate::{disk, status};
 
 /// The volumes of a store.
 pub(super) struct Local {
@@ -31,6 +31,9 @@ impl Local {
 impl Volumes for Local {
     fn open(&self, request: &Request<'_>) -> Result<Opened, Status> {
         let bucket = self.bucket(request.volume)?;
+        if let Some(why) = disk::other_kind(&bucket, &self.driver_name, request.kind) {
+            return Err(Status::failed_precondition(why));
+        }
         let opened = access::for_stage(&self.store, &self.driver_name, &bucket, request.secrets)?;
         let read_only = opened.read_only || bucket.snapshot;
         Ok(Opened { bucket_id: bucket.id, read_only, account: opened.account, credentials: None })

@@ -1,6 +1,7 @@
 //! The Node service: mounting volumes on this machine. CSI v1.12, Node Service RPC.
 //!
 //! - A volume is mounted once, at its staging path, and shown at each target path by a bind mount.
+//! - A block volume is mounted, too, and a loop device over its file is shown; see `block.rs`.
 //! - A mount is recorded before it is made, and the record is removed after it is unmounted, so that a restarted
 //!   process knows which mounts to rebuild; see `record.rs` and `recover.rs`.
 //! - Unmounting never asks the store, so it works though the volume is gone.
@@ -8,6 +9,7 @@
 //! - This file only unpacks requests; each operation is in the file of its name.
 
 mod access;
+mod block;
 mod local;
 mod publish;
 mod record;
@@ -30,6 +32,7 @@ use tonic::{Request, Response, Status};
 use crate::Config;
 use crate::bind::{Binder, Kernel};
 use crate::locks::Locks;
+use crate::loop_device::{Devices, LoopKernel};
 use crate::mounter::Mounter;
 use crate::rpc::{answer, answer_blocking};
 use crate::status;
@@ -59,6 +62,7 @@ struct Inner {
     config: Config,
     mounter: Arc<dyn Mounter>,
     binder: Arc<dyn Binder>,
+    devices: Arc<dyn Devices>,
     records: Records,
     volume_locks: Locks,
     target_locks: Locks,
@@ -76,7 +80,15 @@ pub(crate) enum Place {
 pub(crate) struct Machine {
     pub(crate) mounter: Arc<dyn Mounter>,
     pub(crate) binder: Arc<dyn Binder>,
+    pub(crate) devices: Arc<dyn Devices>,
     pub(crate) disk: Arc<dyn Disk>,
+}
+
+impl Machine {
+    /// The running machine, with mounts through `mounter`.
+    fn real(mounter: Arc<dyn Mounter>) -> Self {
+        Self { mounter, binder: Arc::new(Kernel), devices: Arc::new(LoopKernel), disk: Arc::new(RealDisk::new()) }
+    }
 }
 
 impl Node {
@@ -88,8 +100,7 @@ impl Node {
     /// # Errors
     /// If the names in `config` are not allowed, or the records cannot be read.
     pub fn new(store: Store, config: Config, mounter: Arc<dyn Mounter>) -> Result<Self> {
-        let disk = Arc::new(RealDisk::new());
-        Self::with(Place::Store(store), config, Machine { mounter, binder: Arc::new(Kernel), disk })
+        Self::with(Place::Store(store), config, Machine::real(mounter))
     }
 
     /// A node on any machine: it opens volumes by the tickets of their publications, and `mounter` connects to the store
@@ -100,20 +111,19 @@ impl Node {
     /// # Errors
     /// If the names in `config` are not allowed, or the records cannot be read.
     pub fn remote(sessions: Arc<dyn Sessions>, config: Config, mounter: Arc<dyn Mounter>) -> Result<Self> {
-        let disk = Arc::new(RealDisk::new());
-        Self::with(Place::Sessions(sessions), config, Machine { mounter, binder: Arc::new(Kernel), disk })
+        Self::with(Place::Sessions(sessions), config, Machine::real(mounter))
     }
 
     pub(crate) fn with(place: Place, config: Config, machine: Machine) -> Result<Self> {
         config.check()?;
-        let Machine { mounter, binder, disk } = machine;
+        let Machine { mounter, binder, devices, disk } = machine;
         let records = Records::open(&config.state_dir, disk, crate::sealed::boot_id()?)?;
         let volumes: Box<dyn Volumes> = match place {
             Place::Store(store) => Box::new(Local { store, driver_name: config.driver_name.clone() }),
             Place::Sessions(sessions) => Box::new(Remote(sessions)),
         };
         let (volume_locks, target_locks) = (Locks::default(), Locks::default());
-        Ok(Self(Arc::new(Inner { volumes, config, mounter, binder, records, volume_locks, target_locks })))
+        Ok(Self(Arc::new(Inner { volumes, config, mounter, binder, devices, records, volume_locks, target_locks })))
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -15,9 +15,11 @@ use tonic::Status;
 use tracing::warn;
 
 use super::Inner;
+use super::block::device_number;
 use super::record::{Conflict, Stage, Target};
 use crate::bind::BindFlags;
-use crate::capability::Capability;
+use crate::capability::{Capability, Kind};
+use crate::locks::Guard;
 use crate::mounter::MountState;
 use crate::{FS_TYPE, path, status};
 
@@ -33,13 +35,17 @@ impl Inner {
         let _guard = self.target_locks.hold(&path.to_string_lossy())?;
         let stage = self.staged(volume, &request.staging_target_path)?;
         let flags = self.bind_flags(request, &stage, &capability)?;
-        let target = Target { volume: volume.to_owned(), path, mode: capability.mode, flags };
+        let target = Target { volume: volume.to_owned(), path, mode: capability.mode, kind: capability.kind, flags };
+        let _volume_guard = self.hold_devices(&target)?;
         let was_known = self.records.target(&target.path).is_some();
         if !was_known {
             self.refuse_unrecorded_target(&stage, &target.path)?;
         }
         self.claim(&target)?;
-        let shown = self.show(&stage, &target);
+        let shown = match target.kind {
+            Kind::Mount => self.show(&stage, &target),
+            Kind::Block => self.show_device(&stage, &target),
+        };
         if shown.is_err() && !was_known {
             self.take_back(&target);
         }
@@ -64,6 +70,12 @@ impl Inner {
         let narrowed = self.volumes.narrow(stage, &request.secrets)?;
         let flags = &capability.flags;
         let staged = &stage.options;
+        if capability.kind != stage.kind {
+            return Err(Status::failed_precondition(format!(
+                "volume \"{}\" is staged as the other of block and mount; stage it with this capability",
+                stage.volume
+            )));
+        }
         if (flags.uid, flags.gid, &flags.prefix) != (staged.uid, staged.gid, &staged.prefix) {
             return Err(Status::failed_precondition(format!(
                 "volume \"{}\" is staged with another uid, gid or prefix; stage it with these mount options",
@@ -74,10 +86,20 @@ impl Inner {
         Ok(BindFlags { read_only: read_only || flags.bind.read_only, ..flags.bind })
     }
 
+    /// Holds the lock of a block volume, whose targets share devices.
+    fn hold_devices(&self, target: &Target) -> Result<Option<Guard>, Status> {
+        match target.kind {
+            Kind::Mount => Ok(None),
+            Kind::Block => self.volume_locks.hold(&target.volume).map(Some),
+        }
+    }
+
     /// Refuses a path with an unrecorded mount. A bind of the stage belongs to the node even without a record, which
-    /// was lost then.
+    /// was lost then, and so does the node of a device of the stage.
     fn refuse_unrecorded_target(&self, stage: &Stage, path: &Path) -> Result<(), Status> {
+        let devices = self.records.devices(&stage.volume);
         match self.mounted(path)? {
+            Some(mounted) if devices.iter().any(|known| device_number(&mounted) == Some(known.device.number)) => Ok(()),
             Some(_) if self.is_shown(stage, path, BindFlags::default())? => Ok(()),
             Some(mounted) => Err(foreign(&mounted, path)),
             None => Ok(()),
@@ -108,7 +130,7 @@ impl Inner {
         if self.is_shown(stage, &target.path, target.flags)? {
             return Ok(());
         }
-        self.hide(&target.path)?;
+        self.hide(&target.path, target.kind)?;
         let made = path::make_target_dir(&target.path)?;
         self.binder.bind(&stage.path, &target.path, target.flags).map_err(|error| {
             if made {
@@ -140,10 +162,14 @@ impl Inner {
     }
 
     /// Detaches all binds of a recorded target; several may be stacked after a crash.
-    pub(super) fn hide(&self, target: &Path) -> Result<(), Status> {
+    pub(super) fn hide(&self, target: &Path, kind: Kind) -> Result<(), Status> {
         for _ in 0..STACKED_MOUNTS_MAX {
             let Some(mounted) = self.mounted(target)? else { return Ok(()) };
-            if mounted.fs_type != FS_TYPE || self.mounter.is_administrators(target) {
+            let is_ours = match kind {
+                Kind::Mount => mounted.fs_type == FS_TYPE && !self.mounter.is_administrators(target),
+                Kind::Block => device_number(&mounted).is_some(),
+            };
+            if !is_ours {
                 return Err(foreign(&mounted, target));
             }
             self.binder
@@ -167,13 +193,19 @@ impl Inner {
         let volume = status::required("volume_id", &request.volume_id)?;
         let path = path::parse("target_path", &request.target_path)?;
         let _guard = self.target_locks.hold(&path.to_string_lossy())?;
-        let published = self.records.target(&path).is_some_and(|known| known.volume == volume);
-        if !published {
+        let Some(target) = self.records.target(&path).filter(|known| known.volume == volume) else {
             // Another mount at the path is not the volume that the caller names.
             return Ok(NodeUnpublishVolumeResponse {});
+        };
+        let _volume_guard = self.hold_devices(&target)?;
+        self.hide(&path, target.kind)?;
+        match target.kind {
+            Kind::Mount => path::remove_target_dir(&path)?,
+            Kind::Block => {
+                path::remove_target_file(&path)?;
+                self.drop_devices_without(&target)?;
+            }
         }
-        self.hide(&path)?;
-        path::remove_target_dir(&path)?;
         self.records.forget_target(&path).map_err(status::of)?;
         Ok(NodeUnpublishVolumeResponse {})
     }

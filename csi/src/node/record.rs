@@ -4,11 +4,14 @@
 //!   process they hold no secrets, only the name and id of the account that owned the key. Where it is on another machine, a
 //!   stage has the ticket, and the key of a Secret: a restarted node opens the volume with them.
 //! - A record is written before its mount is made and removed after it is unmounted.
+//! - Loop devices of a block volume are recorded after they are attached, and the record is removed after they are
+//!   detached.
 //! - Records of an earlier boot are removed at open, since their mounts are gone.
 //! - The second line of a file is the SHA-256 of the first: a flipped bit must not show one volume in place of another.
 //! - An unreadable file is skipped with a warning; the next stage or publish overwrites it.
 //!
-//! A crash leaves a record whose mount may be missing, dead or half bound; never a mount without its record.
+//! A crash leaves a record whose mount may be missing, dead or half bound; never a mount without its record. It may leave a
+//! loop device without a record, which no target shows, and which is known by its label (`block.rs`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +26,8 @@ use sha2::{Digest, Sha256};
 use tracing::warn;
 
 use crate::bind::BindFlags;
-use crate::capability::AccessMode;
+use crate::capability::{AccessMode, Kind};
+use crate::loop_device::{Access, Device};
 use crate::mounter::MountOptions;
 use crate::sealed::{seal, unseal};
 use crate::volume_id::hex;
@@ -37,6 +41,8 @@ pub(super) struct Stage {
     pub(super) bucket_id: u64,
     pub(super) path: PathBuf,
     pub(super) mode: AccessMode,
+    #[serde(default)]
+    pub(super) kind: Kind,
     pub(super) options: MountOptions,
 }
 
@@ -57,7 +63,25 @@ pub(super) struct Target {
     pub(super) volume: String,
     pub(super) path: PathBuf,
     pub(super) mode: AccessMode,
+    #[serde(default)]
+    pub(super) kind: Kind,
     pub(super) flags: BindFlags,
+}
+
+/// A loop device over the disk of a staged block volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Attached {
+    pub(super) device: Device,
+    pub(super) access: Access,
+    /// The device number of the mount that its file lies on. It is not used again while the loop device is attached.
+    pub(super) mount: String,
+}
+
+/// The loop devices of a volume: at most one for each [`Access`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Devices {
+    volume: String,
+    attached: Vec<Attached>,
 }
 
 /// A record with the boot it belongs to.
@@ -91,6 +115,7 @@ pub(super) struct Records {
 struct Known {
     stages: BTreeMap<String, Stage>,
     targets: BTreeMap<PathBuf, Target>,
+    devices: BTreeMap<String, Vec<Attached>>,
 }
 
 impl Records {
@@ -116,6 +141,10 @@ impl Records {
             "target" => {
                 let target: Option<Target> = self.current(&path, &content)?;
                 self.known.lock().targets.extend(target.map(|target| (target.path.clone(), target)));
+            }
+            "device" => {
+                let devices: Option<Devices> = self.current(&path, &content)?;
+                self.known.lock().devices.extend(devices.map(|known| (known.volume, known.attached)));
             }
             _ => {}
         }
@@ -152,6 +181,30 @@ impl Records {
 
     pub(super) fn targets(&self, volume: &str) -> Vec<Target> {
         self.known.lock().targets.values().filter(|target| target.volume == volume).cloned().collect()
+    }
+
+    /// The loop devices of a volume.
+    pub(super) fn devices(&self, volume: &str) -> Vec<Attached> {
+        self.known.lock().devices.get(volume).cloned().unwrap_or_default()
+    }
+
+    /// The loop devices of all volumes, by volume.
+    pub(super) fn all_devices(&self) -> Vec<(String, Vec<Attached>)> {
+        self.known.lock().devices.iter().map(|(volume, attached)| (volume.clone(), attached.clone())).collect()
+    }
+
+    /// Records the loop devices of a volume. The caller holds the volume's lock.
+    pub(super) fn put_devices(&self, volume: &str, attached: &[Attached]) -> Result<()> {
+        let file = self.dir.join(format!("device-{volume}.json"));
+        let mut known = self.known.lock();
+        if attached.is_empty() {
+            self.disk.remove(&file)?;
+            known.devices.remove(volume);
+            return Ok(());
+        }
+        self.write(&file, &Devices { volume: volume.to_owned(), attached: attached.to_vec() })?;
+        known.devices.insert(volume.to_owned(), attached.to_vec());
+        Ok(())
     }
 
     /// Records a stage. The caller holds the volume's lock.
@@ -245,11 +298,11 @@ mod tests {
     fn stage(volume: &str) -> Stage {
         let options = MountOptions { account: Some("alice".into()), ..Default::default() };
         let path = PathBuf::from("/staging").join(volume);
-        Stage { volume: volume.into(), bucket_id: 1, path, mode: AccessMode::SingleNodeWriter, options }
+        Stage { volume: volume.into(), bucket_id: 1, path, mode: AccessMode::SingleNodeWriter, kind: Kind::Mount, options }
     }
 
     fn target(volume: &str, path: &str, mode: AccessMode) -> Target {
-        Target { volume: volume.into(), path: path.into(), mode, flags: BindFlags::default() }
+        Target { volume: volume.into(), path: path.into(), mode, kind: Kind::Mount, flags: BindFlags::default() }
     }
 
     #[test]
@@ -260,10 +313,16 @@ mod tests {
         let at = target("vol", "/pods/a", AccessMode::SingleNodeWriter);
         records.claim_target(&at).unwrap().unwrap();
 
+        let device = Device { number: 3, sequence: 9 };
+        let attached = [Attached { device, access: Access::ReadWrite, mount: "0:50".into() }];
+        records.put_devices("vol", &attached).unwrap();
+
         let again = open(dir.path(), "boot-1");
+        assert_eq!((again.devices("vol"), again.all_devices().len()), (attached.to_vec(), 1));
         assert_eq!((again.stage("vol"), again.target(Path::new("/pods/a"))), (Some(stage("vol")), Some(at)));
         let rebooted = open(dir.path(), "boot-2");
         assert_eq!((rebooted.stages().len(), rebooted.targets("vol").len()), (0, 0));
+        assert_eq!(rebooted.devices("vol"), []);
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 

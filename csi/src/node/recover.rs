@@ -11,6 +11,7 @@ use tracing::{info, warn};
 
 use super::record::{Stage, Target};
 use super::{Inner, Node};
+use crate::capability::Kind;
 use crate::status;
 
 /// The result of a recovery.
@@ -41,6 +42,7 @@ impl Node {
 impl Inner {
     fn recover(&self) -> Recovered {
         let mut recovered = Recovered::default();
+        self.drop_left_devices();
         for stage in self.records.stages() {
             match self.recover_stage(&stage) {
                 Ok(()) => {
@@ -69,7 +71,7 @@ impl Inner {
         narrowed.options.read_only |= self.volumes.again(stage)?;
         if narrowed != *stage {
             // A working mount would keep its wider access.
-            self.unmount_stage(stage).map_err(status::of)?;
+            self.unmount_stage(stage)?;
             self.records.put_stage(&narrowed).map_err(status::of)?;
         }
         self.revive(&narrowed)
@@ -92,12 +94,19 @@ impl Inner {
     /// Binds a dead target again. Returns whether it shows the volume now. A target whose folder is gone was cleaned up
     /// manually.
     fn recover_target(&self, stage: &Stage, target: &Target) -> Result<bool, Status> {
-        if self.is_shown(stage, &target.path, target.flags)? {
+        let shown = match target.kind {
+            Kind::Mount => self.is_shown(stage, &target.path, target.flags)?,
+            Kind::Block => self.shows_device(stage, target)?,
+        };
+        if shown {
             return Ok(true);
         }
-        self.hide(&target.path)?;
+        self.hide(&target.path, target.kind)?;
         if std::fs::symlink_metadata(&target.path).is_err() {
             return self.records.forget_target(&target.path).map(|()| false).map_err(status::of);
+        }
+        if target.kind == Kind::Block {
+            return self.show_device(stage, target).map(|()| true);
         }
         let bound = self.binder.bind(&stage.path, &target.path, target.flags);
         bound
@@ -107,11 +116,11 @@ impl Inner {
 
     fn remove(&self, stage: &Stage, recovered: &mut Recovered) {
         for target in self.records.targets(&stage.volume) {
-            let removed = self.hide(&target.path);
+            let removed = self.hide(&target.path, target.kind);
             recovered.count(removed.and_then(|()| self.records.forget_target(&target.path).map_err(status::of)));
         }
         let unmounted = self.unmount_stage(stage);
-        recovered.count(unmounted.and_then(|()| self.records.forget_stage(&stage.volume)).map_err(status::of));
+        recovered.count(unmounted.and_then(|()| self.records.forget_stage(&stage.volume).map_err(status::of)));
     }
 }
 

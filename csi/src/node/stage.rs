@@ -17,7 +17,7 @@ use tracing::warn;
 use super::Inner;
 use super::record::Stage;
 use super::volumes::Request;
-use crate::capability::Capability;
+use crate::capability::{Capability, Kind};
 use crate::context::PublishContext;
 use crate::mounter::{MountOptions, MountState};
 use crate::{path, status};
@@ -44,7 +44,7 @@ impl Inner {
         capability: &Capability,
     ) -> Result<Stage, Status> {
         let context = PublishContext::parse(&request.publish_context)?;
-        let asked = Request { volume, context: &context, secrets: &request.secrets };
+        let asked = Request { volume, kind: capability.kind, context: &context, secrets: &request.secrets };
         let opened = self.volumes.open(&asked)?;
         let flags = &capability.flags;
         let read_only = opened.read_only || context.read_only || capability.mode.is_read_only() || flags.bind.read_only;
@@ -54,12 +54,14 @@ impl Inner {
             gid: flags.gid,
             umask: flags.umask,
             prefix: flags.prefix.clone(),
+            // A device is no cache of a file that other nodes write.
+            direct: capability.kind == Kind::Block,
             account_id: opened.account.as_ref().map(|account| account.id),
             account: opened.account.map(|account| account.name),
             credentials: opened.credentials,
         };
-        let (volume, mode) = (volume.to_owned(), capability.mode);
-        Ok(Stage { volume, bucket_id: opened.bucket_id, path, mode, options })
+        let (volume, mode, kind) = (volume.to_owned(), capability.mode, capability.kind);
+        Ok(Stage { volume, bucket_id: opened.bucket_id, path, mode, kind, options })
     }
 
     /// A repeated stage. The ticket may be another: that of a later publication, or after a rotation of the master key.
@@ -81,7 +83,10 @@ impl Inner {
         self.refuse_unrecorded(&stage.path)?;
         path::check_staging_dir(&stage.path)?;
         self.records.put_stage(stage).map_err(status::of)?;
-        let mounted = self.mount(stage);
+        let mounted = self.mount(stage).and_then(|()| match stage.kind {
+            Kind::Mount => Ok(()),
+            Kind::Block => self.check_disk(stage),
+        });
         if mounted.is_err() {
             self.roll_back(stage);
         }
@@ -103,7 +108,7 @@ impl Inner {
         match self.mounter.state(&stage.path).map_err(status::of)? {
             MountState::NotMounted => {}
             MountState::Ours(bucket) if bucket.as_str() == stage.volume => return Ok(()),
-            MountState::Ours(_) | MountState::Stale => self.mounter.unmount(&stage.path).map_err(status::of)?,
+            MountState::Ours(_) | MountState::Stale => self.unmount_at(stage)?,
             MountState::Other => return Err(occupied(&stage.path)),
         }
         path::check_staging_dir(&stage.path)?;
@@ -115,10 +120,13 @@ impl Inner {
         self.mounter.mount(&bucket, &stage.path, &stage.options).map_err(status::of)
     }
 
-    /// Undoes a failed stage, whose mount does not exist. The original failure is reported; a further one is logged.
+    /// Undoes a failed stage. The original failure is reported; a further one is logged.
     fn roll_back(&self, stage: &Stage) {
-        if let Err(error) = self.records.forget_stage(&stage.volume) {
-            warn!(volume = stage.volume, path = %stage.path.display(), %error, "cannot undo a failed stage");
+        let undone = self.unmount_stage(stage);
+        let undone = undone.and_then(|()| self.records.forget_stage(&stage.volume).map_err(status::of));
+        if let Err(status) = undone {
+            let reason = status.message();
+            warn!(volume = stage.volume, path = %stage.path.display(), reason, "cannot undo a failed stage");
         }
     }
 
@@ -143,12 +151,13 @@ impl Inner {
                 target.path.display()
             ))
         })?;
-        let unmounted = self.unmount_stage(stage).and_then(|()| self.records.forget_stage(&stage.volume));
+        let unmounted = self.unmount_stage(stage);
+        let unmounted = unmounted.and_then(|()| self.records.forget_stage(&stage.volume).map_err(status::of));
         if unmounted.is_err() {
             // The mount is still there, and the caller will retry.
             self.records.put_stage(stage).map_err(status::of)?;
         }
-        unmounted.map_err(status::of)
+        unmounted
     }
 
     /// Removes records of targets at which nothing is mounted any more: they were cleaned up manually.
@@ -162,13 +171,20 @@ impl Inner {
         Ok(())
     }
 
-    /// Unmounts the mount of a stage, dead or alive. A later mount of another program at its path stays.
-    pub(super) fn unmount_stage(&self, stage: &Stage) -> objstore::Result<()> {
-        match self.mounter.state(&stage.path)? {
-            MountState::Ours(bucket) if bucket.as_str() != stage.volume => Ok(()),
-            MountState::Other => Ok(()),
-            MountState::Ours(_) | MountState::Stale | MountState::NotMounted => self.mounter.unmount(&stage.path),
+    /// Unmounts the mount of a stage, dead or alive, after its loop devices are detached. A later mount of another program
+    /// at its path stays.
+    pub(super) fn unmount_stage(&self, stage: &Stage) -> Result<(), Status> {
+        match self.mounter.state(&stage.path).map_err(status::of)? {
+            MountState::Ours(bucket) if bucket.as_str() != stage.volume => self.drop_devices(&stage.volume),
+            MountState::Other => self.drop_devices(&stage.volume),
+            MountState::Ours(_) | MountState::Stale | MountState::NotMounted => self.unmount_at(stage),
         }
+    }
+
+    /// Unmounts what is mounted at the path of a stage. A device would keep its file system alive, so devices go first.
+    fn unmount_at(&self, stage: &Stage) -> Result<(), Status> {
+        self.drop_devices(&stage.volume)?;
+        self.mounter.unmount(&stage.path).map_err(status::of)
     }
 }
 

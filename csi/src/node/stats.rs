@@ -5,9 +5,10 @@
 
 use std::path::{Path, PathBuf};
 
+use proto::csi::v1::volume_usage::Unit;
 use proto::csi::v1::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
-    VolumeCondition,
+    VolumeCondition, VolumeUsage,
 };
 use tonic::Status;
 
@@ -15,7 +16,7 @@ use super::Inner;
 use super::record::Stage;
 use super::volumes::Report;
 use crate::bind::BindFlags;
-use crate::capability::Capability;
+use crate::capability::{Capability, Kind};
 use crate::capacity::{Range, signed};
 use crate::mounter::MountState;
 use crate::{path, status};
@@ -24,11 +25,25 @@ impl Inner {
     pub(super) fn stats(&self, request: &NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
         let (stage, path) = self.volume_at(&request.volume_id, &request.volume_path)?;
         let Report { usage, fault } = self.volumes.report(&stage)?;
+        let usage = match stage.kind {
+            Kind::Mount => usage,
+            Kind::Block => self.size_of_block(&stage)?,
+        };
         let condition = match self.fault(&stage, &path, fault)? {
             Some(message) => VolumeCondition { abnormal: true, message },
             None => VolumeCondition { abnormal: false, message: "mounted and answering".into() },
         };
         Ok(NodeGetVolumeStatsResponse { usage, volume_condition: Some(condition) })
+    }
+
+    /// The size of a block volume. What is used of it is not known to the node (CSI v1.12, VolumeUsage).
+    fn size_of_block(&self, stage: &Stage) -> Result<Vec<VolumeUsage>, Status> {
+        let size = match self.device_size(stage) {
+            Some(size) => Some(size),
+            None => self.volumes.size(&stage.volume)?,
+        };
+        let total = |size| VolumeUsage { unit: Unit::Bytes.into(), total: signed(size), ..Default::default() };
+        Ok(size.map(total).into_iter().collect())
     }
 
     /// The volume, if it is staged or published at `given`, and that path in its recorded form.
@@ -56,7 +71,10 @@ impl Inner {
             MountState::Stale => return Ok(Some("the mount is dead; stage the volume again".into())),
             MountState::NotMounted | MountState::Other => return Ok(Some("the volume is not mounted".into())),
         }
-        let shown = self.is_shown(stage, path, BindFlags::default())?;
+        let shown = match self.records.target(path).filter(|target| target.kind == Kind::Block) {
+            Some(target) => self.shows_device(stage, &target)?,
+            None => self.is_shown(stage, path, BindFlags::default())?,
+        };
         Ok((!shown).then(|| format!("\"{}\" does not show the volume; publish it again", path.display())))
     }
 
@@ -66,6 +84,9 @@ impl Inner {
         }
         let range = Range::parse(request.capacity_range.as_ref())?;
         let (stage, _) = self.volume_at(&request.volume_id, &request.volume_path)?;
+        if stage.kind == Kind::Block {
+            return self.expand_block(&stage, range);
+        }
         match (self.volumes.size(&stage.volume)?, range.required()) {
             (Some(quota), Some(required)) if quota < required => Err(Status::failed_precondition(format!(
                 "volume \"{}\" has {quota} bytes; call ControllerExpandVolume for {required} first",
@@ -76,6 +97,18 @@ impl Inner {
                 let size = quota.or(required).unwrap_or(0);
                 Ok(NodeExpandVolumeResponse { capacity_bytes: signed(size) })
             }
+        }
+    }
+    /// Gives the devices of a volume the size of its disk, which the controller has raised.
+    fn expand_block(&self, stage: &Stage, range: Range) -> Result<NodeExpandVolumeResponse, Status> {
+        let _guard = self.volume_locks.hold(&stage.volume)?;
+        let size = self.grow_devices(stage)?;
+        match range.required() {
+            Some(required) if size < required => Err(Status::failed_precondition(format!(
+                "the disk of volume \"{}\" has {size} bytes; call ControllerExpandVolume for {required} first",
+                stage.volume
+            ))),
+            _ => Ok(NodeExpandVolumeResponse { capacity_bytes: signed(size) }),
         }
     }
 }

@@ -11,6 +11,7 @@ use proto::csi::v1::{VolumeUsage, volume_usage::Unit};
 use tonic::Status;
 
 use super::record::Stage;
+use crate::capability::Kind;
 use crate::capacity::signed;
 use crate::context::PublishContext;
 use crate::credentials::Credentials;
@@ -21,6 +22,7 @@ const INODE_BYTES: u64 = 1024;
 /// A request to stage a volume.
 pub(super) struct Request<'a> {
     pub(super) volume: &'a str,
+    pub(super) kind: Kind,
     pub(super) context: &'a PublishContext,
     pub(super) secrets: &'a HashMap<String, String>,
 }

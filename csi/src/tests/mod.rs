@@ -1,5 +1,6 @@
 //! The CSI services on a real store, with simulated mounts.
 
+mod block;
 mod controller;
 mod group;
 mod node;
@@ -43,6 +44,10 @@ struct Machine {
     devices: AtomicU64,
     /// Mounting waits while a test holds this lock.
     gate: Mutex<()>,
+    /// The attached loop devices by number, and the number of attachments ever made.
+    loops: Mutex<block::Loops>,
+    /// The size of every disk; 0 stands for 8 MiB.
+    disk_bytes: AtomicU64,
     mounts_fail: AtomicBool,
     binds_fail: AtomicBool,
 }
@@ -204,7 +209,8 @@ fn node(store: &Store, machine: &Arc<Machine>, config: &Config) -> Node {
 
 /// A machine that mounts through `mounter`.
 fn parts(mounter: Arc<dyn Mounter>, machine: &Arc<Machine>) -> crate::node::Machine {
-    crate::node::Machine { mounter, binder: machine.clone(), disk: Arc::new(RealDisk::new()) }
+    let disk = Arc::new(RealDisk::new());
+    crate::node::Machine { mounter, binder: machine.clone(), devices: machine.clone(), disk }
 }
 
 impl Fixture {

@@ -10,7 +10,7 @@ async fn restart(f: &mut Fixture) -> Recovered {
     start_again(f).await
 }
 
-async fn start_again(f: &mut Fixture) -> Recovered {
+pub(super) async fn start_again(f: &mut Fixture) -> Recovered {
     let node = node(&f.store, &f.machine, &config(f.dir.path()));
     let recovered = node.recover().await;
     f.node = crate::node::Service::new(node);

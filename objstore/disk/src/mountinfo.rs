@@ -16,6 +16,8 @@ pub struct MountEntry {
     /// The major and minor number of its file system, for example `8:1`: equal for a mount and its bind mounts, and
     /// different for any two file systems.
     pub device: String,
+    /// The path within its file system that is shown, for example `/` or, for a bind mount of a device's node, `/loop0`.
+    pub root: String,
     /// The type of its file system, for example `ext4` or `fuse.amphora`.
     pub fs_type: String,
     /// The source of the mount, as the file system names it.
@@ -53,14 +55,15 @@ fn parse_table(table: &[u8]) -> Vec<MountEntry> {
 fn parse_line(line: &[u8]) -> Option<MountEntry> {
     let mut fields = line.split(|&byte| byte == b' ');
     let device = text(fields.nth(2)?);
-    let path = OsString::from_vec(unescape(fields.nth(1)?)).into();
+    let root = text(fields.next()?);
+    let path = OsString::from_vec(unescape(fields.next()?)).into();
     let options = options(fields.next()?);
     // The optional fields between the options and the type end with a single hyphen.
     let mut file_system = fields.skip_while(|field| *field != b"-").skip(1);
     let fs_type = text(file_system.next()?);
     let source = text(file_system.next()?);
     let fs_options = self::options(file_system.next().unwrap_or_default());
-    Some(MountEntry { path, device, fs_type, source, options, fs_options })
+    Some(MountEntry { path, device, root, fs_type, source, options, fs_options })
 }
 
 fn options(field: &[u8]) -> Vec<String> {
@@ -110,6 +113,7 @@ mod tests {
         let found = |path: &str| topmost(parse_table(TABLE), Path::new(path));
         let covering = found("/mnt/a b\\").unwrap();
         assert_eq!((covering.device.as_str(), covering.fs_type.as_str()), ("0:61", "fuse.amphora"));
+        assert_eq!(covering.root, "/sub");
         assert_eq!((covering.source.as_str(), covering.options), ("two", vec!["ro".to_owned(), "nodev".to_owned()]));
         assert_eq!(found("/mnt").unwrap().fs_options, ["ro", "errors=remount-ro"]);
         assert_eq!(found("/mnt/a"), None);

@@ -1,5 +1,7 @@
 //! CSI: the conformance suite against the real binary, and what it does not cover.
 
+mod block;
+mod crowd;
 mod damaged;
 mod groups;
 mod lost;

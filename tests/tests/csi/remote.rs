@@ -16,17 +16,17 @@ use crate::support::access::{read, root_client, write};
 /// How long a node may take to start, and to notice the end of its session.
 const LIMIT: Duration = Duration::from_secs(30);
 /// The name of the other machine.
-const NAME: &str = "another-machine";
+pub(super) const NAME: &str = "another-machine";
 
 /// The process `amphora node`; killed when it is dropped.
-struct Node {
+pub(super) struct Node {
     process: Option<Child>,
     home: Home,
     server: String,
 }
 
 impl Node {
-    fn start(server: String) -> Self {
+    pub(super) fn start(server: String) -> Self {
         let mut node = Self { process: None, home: Home::new().expect("a folder"), server };
         node.launch();
         node
@@ -45,7 +45,7 @@ impl Node {
         assert!(wait_until(LIMIT, answers).is_some(), "the node does not start: {}", self.log());
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(super) fn socket(&self) -> PathBuf {
         self.home.socket("csi-node")
     }
 
@@ -235,6 +235,18 @@ async fn a_server_without_node_service_serves_the_controller_alone() {
     let Driver { mut node, .. } = apart;
     let answer = node.node_get_info(NodeGetInfoRequest {}).await;
     grpc::refused("NodeGetInfo", answer, Code::Unimplemented, &[]);
+}
+
+/// csi-sanity with block volumes, with the controller beside the store and the node elsewhere.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_conformance_suite_passes_for_block_volumes_with_the_node_elsewhere() {
+    need!(super::block::devices());
+    let apart = Apart::start().await;
+    let node = format!("unix://{}", text(&apart.node.socket()));
+    let mut more = vec!["--ginkgo.skip", "should fail when the node does not exist"];
+    more.extend(super::sanity::BLOCK);
+    need!(super::sanity::pass(&apart.driver.server, Some(&node), &more));
+    assert_eq!(super::block::loops_below(&apart.driver), Vec::<String>::new());
 }
 
 /// csi-sanity with the controller beside the store and the node elsewhere.

@@ -56,6 +56,16 @@ fn the_suite_passes_on_one_endpoint() {
     need!(pass(&Server::start(), None, &[]));
 }
 
+/// The arguments with which the suite uses all volumes as block devices.
+pub(super) const BLOCK: [&str; 2] = ["--csi.testvolumeaccesstype", "block"];
+
+#[test]
+fn the_suite_passes_with_block_volumes() {
+    need!(super::block::devices());
+    need!(pass(&Server::start(), None, &BLOCK));
+    need!(pass(&Options::default().split_csi().start(), None, &BLOCK));
+}
+
 #[test]
 fn the_suite_passes_on_two_endpoints() {
     let server = Options::default().split_csi().start();
