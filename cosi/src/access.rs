@@ -1,4 +1,4 @@
-//! Granting and revoking access: one account and one key for each access.
+//! Granting and revoking access by key: one account and one key for each access.
 //!
 //! - The account is named after the access, so a repeated grant finds it and returns the same key: the sidecar never
 //!   overwrites the Secret it wrote first.
@@ -30,6 +30,11 @@ impl Driver {
         if let Some(other) = other {
             return Err(Status::failed_precondition(format!(
                 "the access \"{name}\" was granted for bucket \"{other}\"; use another name for bucket \"{bucket}\""
+            )));
+        }
+        if self.has_role(&account).await? {
+            return Err(Status::failed_precondition(format!(
+                "the access \"{name}\" was granted to a ServiceAccount; use another name for an access with a key"
             )));
         }
         self.make_access(&bucket, &account, mode).await.map_err(|error| grant_status(&error))
@@ -94,6 +99,14 @@ impl Driver {
         }
     }
 
+    async fn has_role(&self, account: &str) -> Result<bool, Status> {
+        let of_account = account.to_owned();
+        match read(&self.store, move |store| store.roles(Some(&of_account))).await {
+            Err(Error::NotFound { noun: Noun::Account, .. }) => Ok(false),
+            roles => roles.map(|roles| !roles.is_empty()).map_err(|error| status::of(&error)),
+        }
+    }
+
     async fn granted_buckets(&self, account: &str) -> Result<Vec<BucketName>, Status> {
         let of_account = account.to_owned();
         match read(&self.store, move |store| store.grants(None, Some(&of_account))).await {
@@ -122,7 +135,7 @@ pub(crate) fn no_such_bucket(id: &str) -> Status {
 }
 
 /// The gRPC status; never ALREADY_EXISTS, after which the sidecar expects a response that is not there.
-fn grant_status(error: &Error) -> Status {
+pub(crate) fn grant_status(error: &Error) -> Status {
     match error {
         Error::Exists { .. } => Status::failed_precondition(error.to_string()),
         _ => status::of(error),

@@ -34,7 +34,7 @@ impl Driver {
             attributes: attributes.clone(),
             root: RootAttributes::default(),
         };
-        match self.store.create_bucket(request).await {
+        match self.store.create_bucket_with(request, parameters.preset.settings(&name)).await {
             Ok((_, Outcome::Made)) => self.rate.note(&name),
             Ok((_, Outcome::Found)) => {}
             Err(error @ Error::Exists { .. }) => self.settle(name.clone(), attributes, error).await?,

@@ -5,6 +5,7 @@
 //! - Buckets belong to the account [`OWNER`]. Each access is a separate account, named [`ACCESS_PREFIX`] and the
 //!   requested name. Access may be granted to any bucket; only buckets and accounts that this driver created are
 //!   deleted (`made.rs`).
+//! - An access has an access key, or a role for a ServiceAccount and no key at all (`service_account.rs`).
 //! - Every call may be repeated, even several times concurrently: a repeated call returns the same answer as the first,
 //!   with the same secret.
 //! - A call runs to its end even if its caller disconnects, and a failed call undoes its steps.
@@ -20,8 +21,10 @@ mod bucket;
 mod made;
 mod multi_bucket;
 mod parameters;
+mod preset;
 mod rate;
 mod rpc;
+mod service_account;
 pub mod size;
 mod status;
 pub mod v1alpha1;
@@ -50,6 +53,8 @@ pub struct Config {
     pub s3_endpoint_url: String,
     /// The region of the S3 endpoint.
     pub region: String,
+    /// The issuer of the tokens of ServiceAccounts, if STS accepts any.
+    pub issuer: Option<String>,
     /// The age of a new bucket at which its creation is answered (`rate.rs`); zero disables the wait.
     pub answer_delay: Duration,
 }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use objstore::store::{Bucket, Mode, Versioning};
 use objstore::{Error, Result};
 
+use crate::preset::{self, Preset};
 use crate::size;
 
 /// The attribute with the name of the driver that created a bucket.
@@ -25,6 +26,8 @@ pub(crate) struct BucketParameters {
     pub(crate) quota_bytes: Option<u64>,
     /// `versioning`: whether buckets have versioning.
     pub(crate) versioning: Versioning,
+    /// The other parameters: first settings of new buckets.
+    pub(crate) preset: Preset,
 }
 
 impl BucketParameters {
@@ -35,8 +38,17 @@ impl BucketParameters {
             match key.as_str() {
                 "quota" => parameters.quota_bytes = Some(size::parse("quota", value)?),
                 "versioning" => parameters.versioning = versioning(value)?,
-                _ => return Err(unknown(key, "a BucketClass has the parameters \"quota\" and \"versioning\"")),
+                _ if parameters.preset.take(key, value)? => {}
+                _ => {
+                    let others = preset::NAMES.join("\", \"");
+                    let known = format!("a BucketClass has the parameters \"quota\", \"versioning\", \"{others}\"");
+                    return Err(unknown(key, &known));
+                }
             }
+        }
+        if parameters.preset.locks_objects() && parameters.versioning != Versioning::Enabled {
+            let why = "object lock needs versioning: add the parameter versioning with the value enabled";
+            return Err(Error::invalid("objectLock", "enabled", why));
         }
         Ok(parameters)
     }
@@ -44,6 +56,13 @@ impl BucketParameters {
     /// Parses the parameters that an existing bucket must match.
     pub(crate) fn parse_given(given: &HashMap<String, String>) -> Result<GivenParameters> {
         let parsed = Self::parse(given)?;
+        if let Some(key) = given.keys().find(|key| preset::NAMES.contains(&key.as_str())) {
+            return Err(Error::invalid(
+                "parameter",
+                key,
+                "it is set for new buckets alone: use a BucketClass without it",
+            ));
+        }
         let versioning = given.contains_key("versioning").then_some(parsed.versioning);
         Ok(GivenParameters { quota_bytes: parsed.quota_bytes, versioning })
     }
@@ -56,7 +75,7 @@ impl BucketParameters {
             Versioning::Disabled | Versioning::Suspended => "disabled",
         };
         let fixed = [(DRIVER.to_owned(), driver_name.to_owned()), (VERSIONING.to_owned(), versioning.to_owned())];
-        fixed.into_iter().chain(quota).collect()
+        fixed.into_iter().chain(quota).chain(self.preset.attributes()).collect()
     }
 }
 
@@ -81,10 +100,28 @@ impl GivenParameters {
 
 /// Whether a bucket with the attributes `kept` was requested with the attributes `asked`.
 pub(crate) fn same_request(kept: &BTreeMap<String, String>, asked: &BTreeMap<String, String>) -> bool {
-    [DRIVER, QUOTA, VERSIONING].iter().all(|key| kept.get(*key) == asked.get(*key))
+    let fixed = [DRIVER, QUOTA, VERSIONING].map(str::to_owned);
+    let keys = fixed.into_iter().chain(preset::NAMES.map(preset::attribute));
+    keys.into_iter().all(|key| kept.get(&key) == asked.get(&key))
 }
 
-/// Parses the parameters of a BucketAccessClass: the mode of the access, `rw` by default.
+/// A ServiceAccount that may take a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ServiceAccount {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    /// The audience that its tokens must have; `None`: any that STS accepts.
+    pub(crate) audience: Option<String>,
+}
+
+/// The parameter with the namespace of the ServiceAccount that an access is for.
+const NAMESPACE: &str = "serviceAccountNamespace";
+/// The parameter with its name, where the request has none.
+const ACCOUNT: &str = "serviceAccountName";
+/// The parameter with the audience that its tokens must have.
+const AUDIENCE: &str = "audience";
+
+/// Parses the parameters of a BucketAccessClass of v1alpha1: the mode of the access, `rw` by default.
 pub(crate) fn access_mode(given: &HashMap<String, String>) -> Result<Mode> {
     let mut mode = Mode::ReadWrite;
     for (key, value) in given {
@@ -93,10 +130,33 @@ pub(crate) fn access_mode(given: &HashMap<String, String>) -> Result<Mode> {
             ("mode", "wo") => Mode::Write,
             ("mode", "rw") => Mode::ReadWrite,
             ("mode", _) => return Err(Error::invalid("mode", value, "use ro, rw or wo")),
+            (NAMESPACE | ACCOUNT | AUDIENCE, _) => {
+                return Err(Error::invalid(
+                    "parameter",
+                    key,
+                    "it is for a BucketAccessClass with authenticationType IAM",
+                ));
+            }
             _ => return Err(unknown(key, "a BucketAccessClass has the parameter \"mode\"")),
         };
     }
     Ok(mode)
+}
+
+/// Parses the parameters of a BucketAccessClass for ServiceAccounts, and returns the others. `named` is the ServiceAccount
+/// of the request, if the version of the specification has one there.
+pub(crate) fn service_account(
+    mut given: HashMap<String, String>,
+    named: Option<String>,
+) -> Result<(ServiceAccount, HashMap<String, String>)> {
+    let missing = |key: &'static str| Error::invalid("parameter", key, "the BucketAccessClass has to have it");
+    let namespace = given.remove(NAMESPACE).ok_or_else(|| missing(NAMESPACE))?;
+    let name = match named {
+        Some(name) => name,
+        None => given.remove(ACCOUNT).ok_or_else(|| missing(ACCOUNT))?,
+    };
+    let audience = given.remove(AUDIENCE).filter(|audience| !audience.is_empty());
+    Ok((ServiceAccount { namespace, name, audience }, given))
 }
 
 fn versioning(value: &str) -> Result<Versioning> {
@@ -122,15 +182,23 @@ mod tests {
     #[test]
     fn bucket_parameters_are_read() {
         let none = BucketParameters::parse(&map(&[])).unwrap();
-        assert_eq!(none, BucketParameters { quota_bytes: None, versioning: Versioning::Disabled });
+        assert_eq!(none, BucketParameters::default());
         let both = BucketParameters::parse(&map(&[("quota", "1Gi"), ("versioning", "enabled")])).unwrap();
-        assert_eq!(both, BucketParameters { quota_bytes: Some(1 << 30), versioning: Versioning::Enabled });
+        let expected = BucketParameters { quota_bytes: Some(1 << 30), versioning: Versioning::Enabled, ..none };
+        assert_eq!(both, expected);
+        assert!(BucketParameters::parse(&map(&[("objectLock", "enabled")])).is_err(), "it needs versioning");
+        let locked = map(&[("objectLock", "enabled"), ("versioning", "enabled")]);
+        assert!(BucketParameters::parse(&locked).unwrap().preset.locks_objects());
+        assert!(BucketParameters::parse_given(&locked).is_err(), "an existing bucket keeps its settings");
     }
 
     #[test]
     fn unknown_parameters_are_named_with_the_known_ones() {
         let error = BucketParameters::parse(&map(&[("qouta", "1Gi")])).unwrap_err().to_string();
-        assert!(error.contains("\"qouta\"") && error.contains("\"quota\" and \"versioning\""), "{error}");
+        assert!(
+            error.contains("\"qouta\"") && error.contains("\"quota\", \"versioning\", \"anonymousAccess\""),
+            "{error}"
+        );
         let error = access_mode(&map(&[("Mode", "ro")])).unwrap_err().to_string();
         assert!(error.contains("\"Mode\"") && error.contains("\"mode\""), "{error}");
     }
@@ -149,6 +217,8 @@ mod tests {
         assert!(same_request(&attributes(&[("quota", "1Gi")]), &attributes(&[("quota", "1073741824")])));
         assert!(!same_request(&attributes(&[("quota", "1Gi")]), &attributes(&[])));
         assert!(!same_request(&attributes(&[("versioning", "enabled")]), &attributes(&[])));
+        assert!(!same_request(&attributes(&[("anonymousAccess", "read")]), &attributes(&[])));
+        assert!(same_request(&attributes(&[("anonymousAccess", "none")]), &attributes(&[])));
         let with_more: BTreeMap<_, _> =
             attributes(&[]).into_iter().chain([("note".to_owned(), "mine".to_owned())]).collect();
         assert!(same_request(&with_more, &attributes(&[])));

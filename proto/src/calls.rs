@@ -12,13 +12,14 @@ use std::sync::LazyLock;
 use prost_reflect::{DescriptorPool, DynamicMessage, FieldDescriptor, MessageDescriptor, MethodDescriptor, Value};
 
 /// The methods that change nothing; all others count as changes.
-const READS: [&str; 33] = [
+const READS: [&str; 34] = [
     "/amphora.admin.v1.Admin/ListBuckets",
     "/amphora.admin.v1.Admin/GetBucket",
     "/amphora.admin.v1.Admin/ListHiddenKeys",
     "/amphora.admin.v1.Admin/ListAccounts",
     "/amphora.admin.v1.Admin/ListKeys",
     "/amphora.admin.v1.Admin/ListGrants",
+    "/amphora.admin.v1.Admin/ListRoles",
     "/amphora.admin.v1.Admin/ListSnapshots",
     "/amphora.admin.v1.Admin/ListVolumes",
     "/amphora.admin.v1.Admin/GetVolume",

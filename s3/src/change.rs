@@ -1,4 +1,4 @@
-//! Changes of buckets and their settings, as events for an audit trail.
+//! Changes of buckets and their settings, and sessions of roles, as events for an audit trail.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -46,13 +46,18 @@ const CHANGES: [(Method, &str, &str); 32] = [
     (Method::PUT, "abac", "PutBucketAbac"),
 ];
 
-/// A requested change of a bucket or its settings, successful or not.
+/// The operations that begin a session of a role (AWS STS API).
+const SESSIONS: [&str; 2] = ["AssumeRole", "AssumeRoleWithWebIdentity"];
+
+/// A requested change of a bucket or its settings, or a requested session of a role, successful or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Change<'a> {
     /// The operation's name.
     pub operation: &'static str,
     /// The bucket, or `-` if the text in its place is not a bucket name.
     pub bucket: &'a str,
+    /// What the change concerns, if not the bucket: the role and the session, as `field=value` separated by spaces.
+    pub subject: Option<&'a str>,
     /// The account, once the signature was verified; `None` is anonymous.
     pub account: Option<&'a str>,
     /// The id of the access key, if the store knows it.
@@ -99,6 +104,9 @@ impl std::fmt::Debug for Auditor {
 
 /// The change that a finished request asked for; `None` if it asked for none, or came to the website listener.
 pub(crate) fn of(request: &Request) -> Option<&'static str> {
+    if let Some(name) = SESSIONS.iter().find(|name| **name == request.operation()) {
+        return Some(name);
+    }
     let asked = asked_for(&request.method, request.head.uri(), request.key.is_some()).filter(|_| !request.website)?;
     match request.operation() {
         "-" | NOT_OFFERED => Some(asked),

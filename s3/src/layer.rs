@@ -35,7 +35,7 @@ use crate::query::{Query, order_repeated};
 use crate::request::{Ids, Request};
 use crate::service::{Call, Service};
 use crate::xml::Document;
-use crate::{cors, guard, post, presigned_v2, rewrite};
+use crate::{cors, guard, post, presigned_v2, rewrite, sts};
 use late::Late;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
@@ -66,6 +66,8 @@ struct Inner {
     body_stall: Duration,
     memory: Memory,
     answers: Memory,
+    /// The memory for bodies of requests to STS, whose senders may be unknown.
+    sts_memory: Memory,
 }
 
 impl Layer {
@@ -80,8 +82,9 @@ impl Layer {
     ) -> Self {
         let memory = Memory::new(limits.body_memory_bytes, limits.memory_wait);
         let answers = Memory::new(limits.answer_memory_bytes, limits.memory_wait);
+        let sts_memory = Memory::new(sts::MEMORY_BYTES, limits.memory_wait);
         let (listeners, body_stall) = (Arc::new(listeners), limits.body_stall);
-        Self(Arc::new(Inner { adapter, service, ids, listeners, hosts, body_stall, memory, answers }))
+        Self(Arc::new(Inner { adapter, service, ids, listeners, hosts, body_stall, memory, answers, sts_memory }))
     }
 
     /// The memory for request bodies, and that for responses.
@@ -160,7 +163,7 @@ impl Inner {
         })
     }
 
-    /// Answers preflights and forms, which `s3s` does not support, and passes other requests on.
+    /// Answers preflights, requests to STS and forms, which `s3s` does not support, and passes other requests on.
     async fn answer(&self, mut head: Parts, body: Inbound, call: &Call) -> HttpResponse {
         let request = &call.request;
         if request.website {
@@ -172,10 +175,14 @@ impl Inner {
             }
             return cors::preflight(call, &head.headers).await.unwrap_or_else(written);
         }
+        if sts::is_addressed(&head, request) {
+            return sts::serve(call, &head, body, &self.sts_memory).await;
+        }
         let endpoint = guard::Endpoint { region: &self.service.region, presigned_v2: self.service.presigned_v2 };
         if let Err(error) = guard::check(&head, request.resource, request.body, endpoint) {
             return written(error);
         }
+        note_session(request, &head);
         if is_form(&head) {
             return Box::pin(post::serve(call, &head, body)).await.unwrap_or_else(written);
         }
@@ -193,6 +200,9 @@ impl Inner {
         }
         if !(answer.status().is_client_error() || answer.status().is_server_error()) {
             return;
+        }
+        if let Some(sts::ErrorCode(code)) = answer.extensions_mut().remove() {
+            return context.set_error_code(code.to_owned());
         }
         let Some(mut failure) = failure_of(answer, context, sent) else { return };
         failure.complete(context.addressed(), sent);
@@ -255,6 +265,13 @@ fn note_version(request: &Request, uri: &http::Uri) {
         && let Some(version) = Query::of(uri).get(VERSION_PARAMETER)
     {
         request.set_version(version.to_owned());
+    }
+}
+
+/// Records the session token of a request, which the guards accepted.
+fn note_session(request: &Request, head: &Parts) {
+    if let Ok(Some(token)) = guard::session_token(&Query::of(&head.uri), &head.headers) {
+        request.set_session_token(token);
     }
 }
 

@@ -6,13 +6,16 @@
 //! | stratum | modules |
 //! | --- | --- |
 //! | connections | `server`: listeners, TLS, HTTP; the composition root |
-//! | around `s3s` | `layer`: request ids, error documents, websites; `post`, `presigned_v2`, `rewrite`: what `s3s` does not support; `adapter`: the seam to `s3s` |
+//! | around `s3s` | `layer`: request ids, error documents, websites; `sts`, `post`, `presigned_v2`, `rewrite`: what `s3s` does not support; `adapter`: the seam to `s3s` |
 //! | operations | `operations`: their table; `multipart`, `object`, `bucket`, `listing`, `lock`, `lifecycle`, `cors`, `payment`, `unset` |
 //! | callers | `access`: the access check; `auth`: secret keys |
 //! | one request | `service`: what an operation is given; `inbound`: the body; `outbound`: the response, and the report on the request; `change`: what is audited; `guard`: what `s3s` would wrongly accept; `request`: the context; `metrics`, `access_log` |
 //! | rules | `authorization`: who may do what; `body`: kinds and memory of bodies, their way into the store and out of it |
 //! | values | `unsupported_headers`, `attributes`, `acl`, `checksum`, `conditions`, `names`, `tagging`, `token`, `storage_class`, `blocking`, `public_access`, `error` |
-//! | texts | `if_range`, `entity_tag`, `address`, `client_info`, `document`, `limits`, `peer`, `query`, `response`, `signed_headers`, `xml`; the crate `s3_policy` |
+//! | texts | `if_range`, `entity_tag`, `address`, `client_info`, `document`, `limits`, `peer`, `query`, `response`, `signed_headers`, `xml`; the crates `s3_policy` and `s3_oidc` |
+//!
+//! Requests for short-lived credentials go from `layer` to `sts`; the session token of a request reaches `auth` by the
+//! request's context.
 //!
 //! A PUT passes `server`, `layer`, `guard`, `rewrite`, `adapter`, then `s3s` itself (routing, XML, signatures), which calls
 //! `auth`, `access` and `operations`; `object` takes the body by `body`. Preflights and forms go from `layer` to `cors` and
@@ -71,6 +74,7 @@ mod server;
 mod service;
 mod signed_headers;
 mod storage_class;
+mod sts;
 mod tagging;
 mod token;
 mod unset;
@@ -82,6 +86,7 @@ pub use authorization::MountRules;
 pub use change::{Auditor, Change};
 pub use limits::Limits;
 pub use metrics::{BUCKETS_MAX, Metrics, REST};
+pub use s3_oidc::{Issuer, Issuers, KeySource, Misconfigured};
 pub use server::{Config, DELIVERY_LIMIT, Error, Server, Tls, TlsError};
 
 /// The names of all supported operations, as S3 spells them, without forms and preflights.

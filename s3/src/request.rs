@@ -3,7 +3,7 @@
 //! - It is an argument everywhere: `s3s` passes nothing from authentication to the access check, so it is given to both
 //!   by the [`Call`](crate::service::Call) that serves this one request (`adapter`).
 //! - It is filled while the request is processed; the access line and the metrics read it at the end.
-//! - It holds no secret.
+//! - It holds no secret but the session token, which nothing prints.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Method};
 use objstore::name::BucketName;
-use objstore::store::Account;
+use objstore::store::{Account, Secret};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use crate::access_log;
@@ -66,6 +66,8 @@ pub(crate) struct Request {
     operation: OnceLock<&'static str>,
     caller: OnceLock<Arc<Caller>>,
     url_signer: OnceLock<String>,
+    session_token: OnceLock<Secret>,
+    subject: Mutex<Option<String>>,
     authority: OnceLock<Arc<Authority>>,
     source: OnceLock<(Arc<Authority>, String)>,
     checked_source: OnceLock<CheckedSource>,
@@ -101,6 +103,8 @@ impl Request {
             key: address.key,
             by_host: address.by_host,
             url_signer: OnceLock::new(),
+            session_token: OnceLock::new(),
+            subject: Mutex::new(None),
             peer,
             body: Kind::of(head, of_object),
             bytes_in: AtomicU64::new(0),
@@ -196,6 +200,26 @@ impl Request {
     /// The access key that signed its URL with Signature Version 2.
     pub(crate) fn url_signer(&self) -> Option<&str> {
         self.url_signer.get().map(String::as_str)
+    }
+
+    /// Records the session token that the request was sent with.
+    pub(crate) fn set_session_token(&self, token: String) {
+        let _ = self.session_token.set(Secret::new(token));
+    }
+
+    /// The session token that the request was sent with; not verified.
+    pub(crate) fn session_token(&self) -> Option<&Secret> {
+        self.session_token.get()
+    }
+
+    /// Records what a change of this request concerns, if not its bucket, for the audit trail; the last one counts.
+    pub(crate) fn set_subject(&self, subject: String) {
+        *self.subject.lock().unwrap_or_else(PoisonError::into_inner) = Some(subject);
+    }
+
+    /// What a change of this request concerns, if not its bucket.
+    pub(crate) fn subject(&self) -> Option<String> {
+        self.subject.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Records the caller's authority over the bucket of the path, after the access check.

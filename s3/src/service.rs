@@ -18,6 +18,8 @@ pub(crate) struct Service {
     pub(crate) region: Arc<str>,
     /// Whether presigned URLs of Signature Version 2 are accepted.
     pub(crate) presigned_v2: bool,
+    /// The issuers of OpenID Connect whose tokens STS accepts.
+    pub(crate) issuers: s3_oidc::Issuers,
     /// Reads callers' access to buckets.
     pub(crate) bucket_access: Arc<Reader>,
     /// The credential cache.

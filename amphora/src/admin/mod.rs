@@ -12,6 +12,7 @@ mod key;
 mod master;
 mod mount;
 mod mount_service;
+mod role;
 mod scrub;
 mod snapshot;
 mod status;
@@ -164,6 +165,18 @@ impl Admin for Service {
 
     async fn remove_grant(&self, r: Request<api::RemoveGrantRequest>) -> Answer<api::RemoveGrantResponse> {
         grant::remove(self, &r.into_inner()).await.map(Response::new)
+    }
+
+    async fn create_role(&self, r: Request<api::CreateRoleRequest>) -> Answer<api::Role> {
+        role::create(self, r.into_inner()).await.map(Response::new)
+    }
+
+    async fn list_roles(&self, r: Request<api::ListRolesRequest>) -> Answer<api::ListRolesResponse> {
+        role::list(self, r.into_inner().account).await.map(Response::new)
+    }
+
+    async fn delete_role(&self, r: Request<api::DeleteRoleRequest>) -> Answer<api::DeleteRoleResponse> {
+        role::delete(self, &r.into_inner()).await.map(Response::new)
     }
 
     async fn create_snapshot(&self, r: Request<api::CreateSnapshotRequest>) -> Answer<api::Snapshot> {

@@ -172,7 +172,7 @@ impl Audit {
             interface: "s3",
             caller,
             call: change.operation,
-            subject: &format!("bucket={}", change.bucket),
+            subject: &change.subject.map_or_else(|| format!("bucket={}", change.bucket), str::to_owned),
             outcome,
             code: change.code.unwrap_or(if outcome == Outcome::Ok { "ok" } else { "-" }),
             reason: "",

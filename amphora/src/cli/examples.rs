@@ -41,6 +41,13 @@ Examples:
   amphora grant ls photos
   amphora grant rm photos --account alice";
 
+pub(super) const ROLE: &str = "\
+Examples:
+  amphora role create web --account shop --issuer https://k8s.example.org --subject system:serviceaccount:shop:web
+  amphora role create reader --account shop --trust-account alice
+  amphora role ls --account shop
+  amphora role rm web --account shop";
+
 pub(super) const SNAPSHOT: &str = "\
 Examples:
   amphora snapshot create photos photos-monday

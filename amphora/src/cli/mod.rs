@@ -19,6 +19,7 @@ mod mount;
 mod output;
 mod progress;
 mod restore;
+mod role;
 mod scrub;
 mod snapshot;
 mod status;
@@ -76,6 +77,9 @@ pub enum Command {
     /// Manage the grants of accounts on buckets
     #[command(subcommand, after_help = examples::GRANT)]
     Grant(grant::Command),
+    /// Manage the roles of accounts, which STS exchanges tokens for short-lived keys of
+    #[command(subcommand, after_help = examples::ROLE)]
+    Role(role::Command),
     /// Manage snapshots of buckets
     #[command(subcommand, after_help = examples::SNAPSHOT)]
     Snapshot(snapshot::Command),
@@ -164,6 +168,7 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: 
         Command::Key(command) => command.run(&mut client, printer).await,
         Command::MasterKey(command) => command.run(&mut client, printer).await,
         Command::Grant(command) => command.run(&mut client, printer).await,
+        Command::Role(command) => command.run(&mut client, printer).await,
         Command::Snapshot(command) => command.run(&mut client, printer).await,
         Command::Volume(command) => command.run(&mut client, printer).await,
         Command::Scrub(scrub) => scrub.run(&mut client, printer).await,

@@ -128,6 +128,22 @@ pub struct Flags {
     /// Accept presigned URLs of Signature Version 2, the default of older SDKs
     #[arg(long, value_name = "true|false", default_value_t = true, action = clap::ArgAction::Set)]
     pub s3_presigned_v2: bool,
+    /// Issuer of OpenID Connect tokens that STS exchanges for short-lived keys, exactly as the tokens name it (iss); such
+    /// as the issuer of a Kubernetes cluster's ServiceAccounts. Needs --oidc-audience [default: none]
+    #[arg(long, value_name = "URL")]
+    pub oidc_issuer: Option<String>,
+    /// Audience that such tokens must have (aud); comma-separated or repeated for several
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub oidc_audience: Vec<String>,
+    /// Public keys of the issuer: a file, or an https:// URL [default: what the issuer's discovery document names]
+    #[arg(long, value_name = "FILE|URL")]
+    pub oidc_jwks: Option<String>,
+    /// Certificate authorities (PEM) to trust for the issuer's server [default: those of the system]
+    #[arg(long, value_name = "FILE")]
+    pub oidc_ca: Option<PathBuf>,
+    /// Bearer token to send to the issuer's server, as the API server of Kubernetes requires one; read for each fetch
+    #[arg(long, value_name = "FILE")]
+    pub oidc_token_file: Option<PathBuf>,
     /// Maximum age of buffered lines of buckets' access logs (PutBucketLogging) before they are delivered
     #[arg(long, value_name = "TIME", default_value = "5m")]
     pub s3_access_log_delay: Period,

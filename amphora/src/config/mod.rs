@@ -5,6 +5,7 @@
 
 mod flags;
 mod log;
+mod oidc;
 mod period;
 mod size;
 mod socket;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub s3_block_public_access: bool,
     /// Whether S3 accepts presigned URLs of Signature Version 2.
     pub s3_presigned_v2: bool,
+    /// The issuer of OpenID Connect whose tokens STS accepts.
+    pub oidc: Option<s3::Issuer>,
     /// How old a line of a bucket's access log gets before it is delivered.
     pub s3_access_log_delay: Duration,
     /// The length of a day in lifecycle rules.
@@ -145,6 +148,7 @@ impl Settings {
     pub fn new(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<Self, Failure> {
         let data_dir = std::path::absolute(&flags.data_dir)
             .map_err(|error| Failure::usage(format!("--data-dir {}: {error}", flags.data_dir.display())))?;
+        let oidc = oidc::issuer(&flags)?;
         let holder = or_default(flags.holder_endpoint, &data_dir, "holder");
         let former_holder = holder.as_ref().ok().filter(|_| flags.no_holder).cloned();
         let sockets = Sockets {
@@ -191,6 +195,7 @@ impl Settings {
             s3_endpoint_url: flags.s3_endpoint_url,
             s3_block_public_access: flags.s3_block_public_access,
             s3_presigned_v2: flags.s3_presigned_v2,
+            oidc,
             s3_access_log_delay: flags.s3_access_log_delay.0,
             lifecycle_day: flags.lifecycle_day.0,
             scrub: objstore::scrub::Rate { interval: flags.scrub_interval.0, bytes_per_second: flags.scrub_rate.bytes },

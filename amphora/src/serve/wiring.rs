@@ -34,6 +34,7 @@ pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
         driver_name: settings.cosi_driver_name.clone(),
         s3_endpoint_url: settings.s3_endpoint_url.clone().unwrap_or_else(|| s3_url.to_owned()),
         region: settings.region.clone(),
+        issuer: settings.oidc.as_ref().map(|issuer| issuer.url.clone()),
         answer_delay: settings.cosi_answer_delay,
     }
 }
@@ -54,7 +55,10 @@ pub(super) fn s3(
     auditor: s3::Auditor,
     tls: Option<s3::Tls>,
 ) -> Result<s3::Server, Failure> {
+    let issuers = s3::Issuers::new(settings.oidc.iter().cloned().collect());
+    let issuers = issuers.map_err(|error| Failure::usage(format!("--oidc-issuer: {error}")))?;
     let config = s3::Config {
+        issuers,
         drain: DRAIN_LIMIT,
         block_public_access: settings.s3_block_public_access,
         presigned_v2: settings.s3_presigned_v2,

@@ -1,6 +1,6 @@
 //! The Provisioner service: buckets and access. COSI v1alpha1, Provisioner Service RPC.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use objstore::store::NewKey;
 use proto::cosi::v1alpha1::provisioner_server::Provisioner;
@@ -12,8 +12,10 @@ use proto::cosi::v1alpha1::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::parameters::{BucketParameters, access_mode};
+use crate::access::{grant_status, no_such_bucket};
+use crate::parameters::{BucketParameters, access_mode, service_account};
 use crate::rpc::answer;
+use crate::service_account::role_arn;
 use crate::{Config, Driver, status};
 
 /// The service; it unpacks each request, calls the driver and packs its answer.
@@ -83,11 +85,31 @@ async fn grant(
 ) -> Result<DriverGrantBucketAccessResponse, Status> {
     required("bucket_id", &request.bucket_id)?;
     required("name", &request.name)?;
-    require_key(request.authentication_type)?;
+    if authentication(request.authentication_type)? == AuthenticationType::Iam {
+        return grant_role(driver, request).await;
+    }
     let mode = access_mode(&request.parameters).map_err(|error| status::of(&error))?;
     let key = driver.grant(&request.bucket_id, &request.name, mode).await?;
     let credentials = HashMap::from([("s3".to_owned(), credentials(&key, &driver.config))]);
     Ok(DriverGrantBucketAccessResponse { account_id: key.account, credentials })
+}
+
+/// Grants access by a role. The sidecar takes exactly one protocol, so the answer has one, without a key.
+async fn grant_role(
+    driver: Driver,
+    request: DriverGrantBucketAccessRequest,
+) -> Result<DriverGrantBucketAccessResponse, Status> {
+    let bucket = request.bucket_id.parse().map_err(|_| no_such_bucket(&request.bucket_id))?;
+    let (caller, others) = service_account(request.parameters, None).map_err(|error| status::of(&error))?;
+    let mode = access_mode(&others).map_err(|error| status::of(&error))?;
+    let granted = driver.grant_service_account(&request.name, BTreeMap::from([(bucket, mode)]), caller).await;
+    let account_id = granted.map_err(|fault| fault.status_by(grant_status))?;
+    let arn = role_arn(&account_id);
+    let secrets =
+        [("roleArn", arn.as_str()), ("endpoint", &driver.config.s3_endpoint_url), ("region", &driver.config.region)];
+    let secrets = secrets.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let credentials = HashMap::from([("s3".to_owned(), CredentialDetails { secrets })]);
+    Ok(DriverGrantBucketAccessResponse { account_id, credentials })
 }
 
 fn required(field: &str, value: &str) -> Result<(), Status> {
@@ -97,15 +119,12 @@ fn required(field: &str, value: &str) -> Result<(), Status> {
     }
 }
 
-fn require_key(authentication_type: i32) -> Result<(), Status> {
-    match AuthenticationType::try_from(authentication_type) {
-        Ok(AuthenticationType::Key) => Ok(()),
-        Ok(AuthenticationType::Iam) => {
-            Err(Status::invalid_argument("authentication_type IAM is not supported; use KEY in the BucketAccessClass"))
-        }
-        _ => {
-            Err(Status::invalid_argument("authentication_type is missing or unknown; use KEY in the BucketAccessClass"))
-        }
+fn authentication(given: i32) -> Result<AuthenticationType, Status> {
+    match AuthenticationType::try_from(given) {
+        Ok(known @ (AuthenticationType::Key | AuthenticationType::Iam)) => Ok(known),
+        _ => Err(Status::invalid_argument(
+            "authentication_type is missing or unknown; use KEY or IAM in the BucketAccessClass",
+        )),
     }
 }
 

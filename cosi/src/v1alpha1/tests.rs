@@ -35,6 +35,7 @@ async fn fixture() -> Fixture {
         driver_name: "cosi.amphora.dev".into(),
         s3_endpoint_url: "http://s3.example:9000".into(),
         region: "us-east-1".into(),
+        issuer: Some("https://kubernetes.default.svc".into()),
         answer_delay: Duration::ZERO,
     };
     let driver = Driver::new(store.clone(), config);
@@ -75,6 +76,21 @@ impl Fixture {
             bucket_id: bucket_id.into(),
             name: name.into(),
             authentication_type: AuthenticationType::Key.into(),
+            parameters: map(parameters),
+        };
+        Ok(self.service.driver_grant_bucket_access(Request::new(request)).await?.into_inner())
+    }
+
+    async fn grant_role(
+        &self,
+        bucket_id: &str,
+        name: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<DriverGrantBucketAccessResponse, Status> {
+        let request = DriverGrantBucketAccessRequest {
+            bucket_id: bucket_id.into(),
+            name: name.into(),
+            authentication_type: AuthenticationType::Iam.into(),
             parameters: map(parameters),
         };
         Ok(self.service.driver_grant_bucket_access(Request::new(request)).await?.into_inner())
@@ -136,6 +152,27 @@ async fn a_bucket_asked_for_differently_already_exists() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_has_the_first_settings_of_its_class_and_keeps_later_ones() {
+    let f = fixture().await;
+    let class =
+        [("anonymousAccess", "read"), ("expireDays", "30"), ("objectLock", "enabled"), ("versioning", "enabled")];
+    f.create("bc-1", &class).await.unwrap();
+    let settings = f.store.settings(&name("bc-1")).unwrap().settings;
+    assert!(settings.policy.as_ref().is_some_and(|policy| policy.contains("arn:aws:s3:::bc-1/*")));
+    assert!(settings.object_lock.is_some() && settings.lifecycle[0].expire_days == Some(30));
+    f.store
+        .change_settings(&name("bc-1"), |settings| {
+            settings.policy = None;
+            Ok(())
+        })
+        .await
+        .unwrap();
+    f.create("bc-1", &class).await.unwrap();
+    assert_eq!(f.store.settings(&name("bc-1")).unwrap().settings.policy, None, "a repeated request changes nothing");
+    assert_eq!(code(f.create("bc-1", &class[1..]).await), Code::AlreadyExists);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bucket_whose_quota_was_changed_is_still_the_one_asked_for() {
     let f = fixture().await;
     f.create("bc-1", &[("quota", "1Gi")]).await.unwrap();
@@ -153,6 +190,8 @@ async fn bad_requests_for_buckets_are_refused_by_name() {
         ("bc-1", &[("qouta", "1")], "qouta"),
         ("bc-1", &[("quota", "many")], "many"),
         ("bc-1", &[("versioning", "on")], "on"),
+        ("bc-1", &[("anonymousAccess", "full")], "full"),
+        ("bc-1", &[("objectLock", "enabled")], "versioning"),
     ] {
         let status = f.create(bucket, parameters).await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
@@ -195,16 +234,34 @@ async fn bad_requests_for_access_are_refused() {
     assert_eq!(code(f.grant("absent", "ba-1", &[]).await), Code::NotFound);
     assert_eq!(code(f.grant("bc-1", "ba-1", &[("mode", "owner")]).await), Code::InvalidArgument);
     assert_eq!(code(f.grant("bc-1", "ba-1", &[("user", "me")]).await), Code::InvalidArgument);
-    let iam = DriverGrantBucketAccessRequest {
-        bucket_id: "bc-1".into(),
-        name: "ba-1".into(),
-        authentication_type: AuthenticationType::Iam.into(),
-        ..Default::default()
-    };
-    assert_eq!(code(f.service.driver_grant_bucket_access(Request::new(iam)).await), Code::InvalidArgument);
+    assert_eq!(code(f.grant_role("bc-1", "ba-1", &[]).await), Code::InvalidArgument);
+    assert_eq!(code(f.grant("bc-1", "ba-1", &[("serviceAccountName", "web")]).await), Code::InvalidArgument);
     assert!(f.store.grants(Some(&name("bc-1")), None).unwrap().is_empty());
     f.grant("bc-1", "ba-1", &[]).await.unwrap();
     assert_eq!(code(f.grant("bc-2", "ba-1", &[]).await), Code::FailedPrecondition);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn access_by_iam_is_a_role_without_a_key() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    let web = [("serviceAccountNamespace", "shop"), ("serviceAccountName", "web"), ("mode", "ro")];
+    let first = f.grant_role("bc-1", "ba-1", &web).await.unwrap();
+    assert_eq!(f.grant_role("bc-1", "ba-1", &web).await.unwrap(), first);
+    let secrets = &first.credentials["s3"].secrets;
+    assert_eq!(secrets["roleArn"], "arn:aws:iam::cosi-ba-1:role/workload");
+    assert!(!secrets.contains_key("accessKeyID") && !secrets.contains_key("accessSecretKey"));
+    assert_eq!((first.credentials.len(), secrets["endpoint"].as_str()), (1, "http://s3.example:9000"));
+    let role = f.store.role(&first.account_id, "workload").unwrap().unwrap();
+    assert_eq!(role.identities[0].subject, "system:serviceaccount:shop:web");
+    let account = f.store.account(&first.account_id).unwrap();
+    assert_eq!(f.store.access(&account, &name("bc-1")).unwrap(), Some(Mode::Read));
+    let status = f.grant_role("bc-1", "ba-1", &web[..2]).await.unwrap_err();
+    assert_eq!(status.code(), Code::FailedPrecondition, "never ALREADY_EXISTS: {status}");
+    assert_eq!(code(f.grant("bc-1", "ba-1", &[]).await), Code::FailedPrecondition);
+    f.revoke("bc-1", &first.account_id).await.unwrap();
+    assert!(f.store.role(&first.account_id, "workload").unwrap().is_none());
+    f.revoke("bc-1", &first.account_id).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

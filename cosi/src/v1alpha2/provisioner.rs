@@ -1,6 +1,6 @@
 //! The Provisioner service: buckets and access. COSI v1alpha2, Provisioner Service RPC.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use objstore::name::BucketName;
 use objstore::store::{Mode, NewKey};
@@ -17,8 +17,9 @@ use proto::cosi::v1alpha2::{
 };
 use tonic::{Request, Response, Status};
 
-use crate::parameters::BucketParameters;
+use crate::parameters::{BucketParameters, service_account};
 use crate::rpc::answer;
+use crate::service_account::ServiceAccountFault;
 use crate::{Config, Driver, status};
 
 /// The most buckets of one access.
@@ -117,22 +118,38 @@ async fn grant(
         Some(protocol) => require_s3(std::slice::from_ref(protocol))?,
         None => return Err(Status::invalid_argument("protocol is missing; use S3")),
     }
-    require_key(request.authentication_type)?;
-    if let Some(parameter) = request.parameters.keys().next() {
-        return Err(Status::invalid_argument(format!(
-            "parameter \"{parameter}\": a BucketAccessClass of v1alpha2 has no parameters; the BucketAccess has a mode for \
-             each bucket"
-        )));
-    }
-    let modes = modes(&request.buckets)?;
+    let (by_role, modes) = (is_by_role(request.authentication_type)?, modes(&request.buckets)?);
     let buckets = modes.keys().map(|name| BucketInfo {
         bucket_id: name.to_string(),
         bucket_info: Some(bucket_info(&driver.config, name.as_str())),
     });
     let buckets = buckets.collect();
+    if by_role {
+        required("service_account_name", &request.service_account_name)?;
+        let named = Some(request.service_account_name);
+        let (caller, others) = service_account(request.parameters, named).map_err(|error| status::of(&error))?;
+        check_parameters(&others)?;
+        let granted = driver.grant_service_account(&request.account_name, modes, caller).await;
+        let account_id = granted.map_err(ServiceAccountFault::status)?;
+        // Required, and empty: no key exists.
+        let credentials = Some(CredentialInfo { s3: Some(S3CredentialInfo::default()), azure: None, gcs: None });
+        return Ok(DriverGrantBucketAccessResponse { account_id, buckets, credentials });
+    }
+    check_parameters(&request.parameters)?;
     let key = driver.grant_several(&request.account_name, modes).await?;
     let credentials = Some(credentials(&key));
     Ok(DriverGrantBucketAccessResponse { account_id: key.account, buckets, credentials })
+}
+
+/// Refuses parameters that a BucketAccessClass of v1alpha2 does not have.
+fn check_parameters(given: &HashMap<String, String>) -> Result<(), Status> {
+    match given.keys().next() {
+        None => Ok(()),
+        Some(parameter) => Err(Status::invalid_argument(format!(
+            "parameter \"{parameter}\": a BucketAccessClass of v1alpha2 has no parameters but serviceAccountNamespace and \
+             audience, with the authentication type ServiceAccount; the BucketAccess has a mode for each bucket"
+        ))),
+    }
 }
 
 /// The buckets asked for, with their modes.
@@ -184,15 +201,14 @@ fn require_s3(protocols: &[ObjectProtocol]) -> Result<(), Status> {
     }
 }
 
-fn require_key(authentication: Option<AuthenticationType>) -> Result<(), Status> {
+/// Whether an access is by a role of a ServiceAccount, not by a key.
+fn is_by_role(authentication: Option<AuthenticationType>) -> Result<bool, Status> {
     match authentication.map(|given| given.r#type()) {
-        Some(authentication_type::Type::Key) => Ok(()),
-        Some(authentication_type::Type::ServiceAccount) => Err(Status::invalid_argument(
-            "authentication_type SERVICE_ACCOUNT is not supported; use Key in the BucketAccessClass",
+        Some(authentication_type::Type::Key) => Ok(false),
+        Some(authentication_type::Type::ServiceAccount) => Ok(true),
+        Some(authentication_type::Type::Unknown) | None => Err(Status::invalid_argument(
+            "authentication_type is missing or unknown; use Key or ServiceAccount in the BucketAccessClass",
         )),
-        Some(authentication_type::Type::Unknown) | None => {
-            Err(Status::invalid_argument("authentication_type is missing or unknown; use Key in the BucketAccessClass"))
-        }
     }
 }
 

@@ -31,6 +31,7 @@ async fn fixture() -> Fixture {
         driver_name: "cosi.amphora.dev".into(),
         s3_endpoint_url: "http://s3.example:9000".into(),
         region: "us-east-1".into(),
+        issuer: Some("https://kubernetes.default.svc".into()),
         // Answers of this version never wait.
         answer_delay: Duration::from_secs(3600),
     };
@@ -240,7 +241,7 @@ async fn what_is_missing_or_unknown_in_a_grant_is_named() {
         (
             DriverGrantBucketAccessRequest { authentication_type: Some(service_account), ..good() },
             Code::InvalidArgument,
-            "SERVICE_ACCOUNT",
+            "service_account_name",
         ),
         (DriverGrantBucketAccessRequest { buckets: Vec::new(), ..good() }, Code::InvalidArgument, "buckets"),
         (
@@ -260,6 +261,71 @@ async fn what_is_missing_or_unknown_in_a_grant_is_named() {
     assert!(f.store.account("cosi-ba-1").is_err(), "a refused grant leaves no account");
     assert_eq!(code(f.revoke("cosi-ba-1", &[]).await), Code::InvalidArgument);
     assert_eq!(code(f.revoke("root", &["bc-1"]).await), Code::InvalidArgument);
+}
+
+fn service_account_request(
+    name: &str,
+    buckets: Asked<'_>,
+    parameters: &[(&str, &str)],
+) -> DriverGrantBucketAccessRequest {
+    let service_account = AuthenticationType { r#type: authentication_type::Type::ServiceAccount.into() };
+    DriverGrantBucketAccessRequest {
+        authentication_type: Some(service_account),
+        service_account_name: "web".into(),
+        parameters: map(parameters),
+        ..grant_request(name, buckets)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_account_gets_a_role_and_no_key() {
+    let f = fixture().await;
+    f.create("bc-1", &[]).await.unwrap();
+    f.create("bc-2", &[]).await.unwrap();
+    let grant = |request| f.service.driver_grant_bucket_access(Request::new(request));
+    let buckets: Asked<'_> = &[("bc-1", ReadOnly), ("bc-2", ReadWrite)];
+    let shop = [("serviceAccountNamespace", "shop"), ("audience", "amphora")];
+    let made = grant(service_account_request("ba-1", buckets, &shop)).await.unwrap().into_inner();
+    let again = grant(service_account_request("ba-1", buckets, &shop)).await.unwrap().into_inner();
+    assert_eq!(made, again);
+    assert_eq!(made.account_id, "cosi-ba-1");
+    assert_eq!(made.credentials.and_then(|info| info.s3), Some(S3CredentialInfo::default()), "there is no key");
+    assert!(f.store.keys(Some("cosi-ba-1")).unwrap().is_empty());
+    let role = f.store.role("cosi-ba-1", "workload").unwrap().unwrap();
+    let includes = |subject: &str, audience: &str| {
+        role.identities.iter().any(|one| one.includes("https://kubernetes.default.svc", subject, audience))
+    };
+    assert!(includes("system:serviceaccount:shop:web", "amphora"));
+    assert!(
+        !includes("system:serviceaccount:shop:web", "other") && !includes("system:serviceaccount:shop:db", "amphora")
+    );
+    let account = f.store.account("cosi-ba-1").unwrap();
+    let modes = ["bc-1", "bc-2"].map(|bucket| f.store.access(&account, &name(bucket)).unwrap());
+    assert_eq!(modes, [Some(Mode::Read), Some(Mode::ReadWrite)]);
+
+    let other_namespace = [("serviceAccountNamespace", "other"), ("audience", "amphora")];
+    for different in [
+        service_account_request("ba-1", buckets, &other_namespace),
+        service_account_request("ba-1", &[("bc-1", ReadOnly)], &shop),
+        grant_request("ba-1", buckets),
+    ] {
+        assert_eq!(code(grant(different).await), Code::AlreadyExists, "what was handed out does not change");
+    }
+    f.grant("ba-2", buckets).await.unwrap();
+    assert_eq!(code(grant(service_account_request("ba-2", buckets, &shop)).await), Code::AlreadyExists);
+    for (parameters, named) in [
+        (&[][..], "serviceAccountNamespace"),
+        (&[("serviceAccountNamespace", "*")], "serviceAccountNamespace"),
+        (&[("serviceAccountNamespace", "shop"), ("mode", "ro")], "mode"),
+    ] {
+        let status = grant(service_account_request("ba-3", buckets, parameters)).await.unwrap_err();
+        assert!(status.code() == Code::InvalidArgument && status.message().contains(named), "{status}");
+    }
+    assert!(f.store.account("cosi-ba-3").is_err());
+    for _ in 0..2 {
+        f.revoke("cosi-ba-1", &["bc-1", "bc-2"]).await.unwrap();
+        assert!(f.store.role("cosi-ba-1", "workload").unwrap().is_none());
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

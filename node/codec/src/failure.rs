@@ -11,7 +11,7 @@ use crate::message::Failure;
 use crate::word::fixed;
 
 /// All kinds of resources, in the order of their numbers from 1.
-const NOUNS: [Noun; 12] = [
+const NOUNS: [Noun; 13] = [
     Noun::Bucket,
     Noun::Key,
     Noun::Version,
@@ -24,6 +24,7 @@ const NOUNS: [Noun; 12] = [
     Noun::Publication,
     Noun::Xattr,
     Noun::GroupSnapshot,
+    Noun::Role,
 ];
 
 /// All POSIX errors, in the order of their numbers from 1.

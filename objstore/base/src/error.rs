@@ -39,6 +39,8 @@ pub enum Noun {
     Xattr,
     /// A group snapshot.
     GroupSnapshot,
+    /// A role.
+    Role,
 }
 
 impl fmt::Display for Noun {
@@ -56,6 +58,7 @@ impl fmt::Display for Noun {
             Self::Publication => "publication",
             Self::Xattr => "extended attribute",
             Self::GroupSnapshot => "group snapshot",
+            Self::Role => "role",
         })
     }
 }

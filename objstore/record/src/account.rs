@@ -1,4 +1,4 @@
-//! Records of accounts, keys, grants and publications.
+//! Records of accounts, keys, grants, roles and publications.
 
 use prost::Message;
 
@@ -63,6 +63,40 @@ pub enum GrantMode {
     ReadWrite = 3,
     /// Everything on the objects, and on the bucket itself.
     Owner = 4,
+}
+
+/// A role: who may act as its account for a while, without a key of the account.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Role {
+    /// Never used twice, so a deleted role does not come back under its name.
+    #[prost(uint64, tag = "1")]
+    pub id: u64,
+    /// When it was created, in nanoseconds since 1970.
+    #[prost(sfixed64, tag = "2")]
+    pub created: i64,
+    /// Who created it: a [`Creator`].
+    #[prost(enumeration = "Creator", tag = "3")]
+    pub creator: i32,
+    /// The identities of OpenID Connect that may take it.
+    #[prost(message, repeated, tag = "4")]
+    pub identities: Vec<TrustedIdentity>,
+    /// The ids of the accounts whose keys may take it.
+    #[prost(uint64, repeated, tag = "5")]
+    pub accounts: Vec<u64>,
+}
+
+/// Identities of OpenID Connect that a role trusts.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct TrustedIdentity {
+    /// The issuer, exactly as tokens name it.
+    #[prost(string, tag = "1")]
+    pub issuer: String,
+    /// The subject; `*` stands for any characters.
+    #[prost(string, tag = "2")]
+    pub subject: String,
+    /// The audience, exactly; empty: any that is configured for the issuer.
+    #[prost(string, tag = "3")]
+    pub audience: String,
 }
 
 /// The record of a volume's publication on a node.

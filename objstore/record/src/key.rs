@@ -31,6 +31,7 @@
 //! grant      43 bucket-id:8 account-id:8              -> Grant
 //! publication 44 bucket-id:8 node                     -> Publication
 //! former account 45 name                              -> id:8 of the last deleted account of this name
+//! role       46 account-id:8 name                     -> Role
 //! upload     50 bucket-id:8 key 00 upload-id          -> Upload
 //! part       51 upload-id 00 number:4                 -> Part
 //! completed  52 bucket-id:8 key 00 upload-id          -> Completed
@@ -83,6 +84,7 @@ pub mod tag {
     pub const GRANT: u8 = 0x43;
     pub const PUBLICATION: u8 = 0x44;
     pub const FORMER: u8 = 0x45;
+    pub const ROLE: u8 = 0x46;
     pub const UPLOAD: u8 = 0x50;
     pub const PART: u8 = 0x51;
     pub const COMPLETED: u8 = 0x52;
@@ -289,6 +291,14 @@ pub fn grant(bucket: u64, account: u64) -> Vec<u8> {
 pub fn publication(bucket: u64, node: &str) -> Vec<u8> {
     KeyBuf::new(tag::PUBLICATION).u64(bucket).tail(node).done()
 }
+
+/// The key of a role of an account.
+pub fn role(account: u64, name: &str) -> Vec<u8> {
+    KeyBuf::new(tag::ROLE).u64(account).tail(name).done()
+}
+
+/// The offset of the role's name in its key.
+pub const ROLE_NAME_AT: usize = 9;
 
 /// The key of an upload in progress.
 pub fn upload(bucket: u64, key: &str, id: &str) -> Vec<u8> {

@@ -1,4 +1,4 @@
-//! Check of accounts: names and ids lead to each other, and keys, grants and publications have an owner.
+//! Check of accounts: names and ids lead to each other, and keys, grants, roles and publications have an owner.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::disk::Disk;
 use crate::error::Result;
 use crate::grant::{Bound, KeyPlace, Master};
 use crate::meta::Pair;
-use crate::record::account::{Account, Grant, GrantMode, Key, Publication};
+use crate::record::account::{Account, Grant, GrantMode, Key, Publication, Role};
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::store::ROOT_ACCOUNT;
@@ -59,7 +59,21 @@ pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
         }
         Ok(())
     })?;
+    roles(store, &ids, report)?;
     grants(store, &ids, report)
+}
+
+fn roles(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> Result<()> {
+    store.each(&[tag::ROLE], |pair| {
+        let name = String::from_utf8_lossy(pair.key.get(key::ROLE_NAME_AT..).unwrap_or_default());
+        let account = key::u64_at(&pair.key, 1).unwrap_or_default();
+        let what = format!("role \"{name}\" of account {account}");
+        if store.take_or_quarantine::<Role>(&what, pair, report).is_some() && !accounts.contains(&account) {
+            report.problem(format!("{what}: there is no such account"));
+            store.fix(Fix::quarantine_record(pair, None, format!("{what}: removed, it has no account")));
+        }
+        Ok(())
+    })
 }
 
 fn grants(store: &Checked<'_>, accounts: &HashSet<u64>, report: &mut Report) -> Result<()> {

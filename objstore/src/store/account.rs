@@ -15,6 +15,16 @@ use crate::record::{account, decode};
 /// The name of the account with all rights.
 pub const ROOT_ACCOUNT: &str = "root";
 
+/// An account by its id; `None` if it was deleted.
+pub(super) fn by_id(read: &dyn Read, id: u64) -> Result<Option<Account>> {
+    if read.get(&key::by_id(tag::ACCOUNT_ID, id))?.is_none() {
+        return Ok(None);
+    }
+    let name = name_of(read, id)?;
+    let record = find(read, &name)?.filter(|record| record.id == id);
+    Ok(record.map(|record| shown(&name, &record)))
+}
+
 /// The record of an account.
 pub(super) fn by_name(read: &dyn Read, name: &str) -> Result<account::Account> {
     find(read, name)?.ok_or_else(|| Error::not_found(Noun::Account, name))
@@ -143,7 +153,7 @@ impl Store {
             .collect()
     }
 
-    /// Deletes an account with its keys and grants. The root account, and one that owns buckets, cannot be deleted.
+    /// Deletes an account with its keys, grants and roles. The root account, and one that owns buckets, cannot be deleted.
     pub async fn delete_account(&self, name: &str) -> Result<()> {
         let name = name.to_owned();
         self.change(move |txn, _| remove(txn, &name)).await?;
@@ -152,7 +162,7 @@ impl Store {
     }
 }
 
-/// Removes an account with its keys and grants.
+/// Removes an account with its keys, grants and roles.
 pub(super) fn remove(txn: &mut dyn Txn, name: &str) -> Result<()> {
     let record = by_name(&*txn, name)?;
     if record.root {
@@ -161,6 +171,7 @@ pub(super) fn remove(txn: &mut dyn Txn, name: &str) -> Result<()> {
     refuse_owner(&*txn, record.id, name)?;
     super::key::delete_all(txn, record.id)?;
     super::grant::delete_of_account(txn, record.id)?;
+    super::role::delete_of_account(txn, record.id)?;
     txn.delete(key::by_name(tag::ACCOUNT, name));
     txn.delete(key::by_id(tag::ACCOUNT_ID, record.id));
     txn.put(key::by_name(tag::FORMER, name), record.id.to_be_bytes().to_vec());

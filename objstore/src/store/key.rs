@@ -15,13 +15,22 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 
 /// The kinds of records that decide about access.
-const ACCESS: [u8; 8] =
-    [tag::BUCKET, tag::BUCKET_ID, tag::SNAPSHOT, tag::SETTINGS, tag::ACCOUNT, tag::ACCOUNT_ID, tag::KEY, tag::GRANT];
+const ACCESS: [u8; 9] = [
+    tag::BUCKET,
+    tag::BUCKET_ID,
+    tag::SNAPSHOT,
+    tag::SETTINGS,
+    tag::ACCOUNT,
+    tag::ACCOUNT_ID,
+    tag::KEY,
+    tag::GRANT,
+    tag::ROLE,
+];
 
 /// The most keys of an account.
 const KEYS_MAX: usize = 2;
-const ID_LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-const SECRET_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
+pub(super) const ID_LETTERS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+pub(super) const SECRET_LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+-";
 
 /// A key's record with its id.
 pub(super) struct StoredKey {
@@ -35,7 +44,8 @@ pub(super) fn held(pair: &Pair) -> Result<StoredKey> {
     Ok(StoredKey { id, record: decode("an access key", &pair.value)? })
 }
 
-fn letters<const N: usize>(random: &dyn Random, alphabet: &[u8; N], count: usize) -> String {
+/// Random letters of an alphabet whose size divides 256.
+pub(super) fn letters<const N: usize>(random: &dyn Random, alphabet: &[u8; N], count: usize) -> String {
     let mut bytes = vec![0; count];
     random.fill(&mut bytes);
     bytes.iter().map(|byte| char::from(alphabet[usize::from(*byte) % N])).collect()
@@ -170,8 +180,8 @@ impl Store {
         .await
     }
 
-    /// A number that is constant as long as keys, accounts, grants, buckets and their settings are. What
-    /// [`Store::identify`], [`Store::access`], [`Store::settings`] and [`Store::bucket`] (except its usage) return
+    /// A number that is constant as long as keys, accounts, grants, roles, buckets and their settings are. What
+    /// [`Store::identify`], [`Store::role_session`], [`Store::access`], [`Store::settings`] and [`Store::bucket`] (except its usage) return
     /// afterwards is valid while it does not change. It changes before a change is answered; `None` while one is in
     /// progress.
     pub fn access_epoch(&self) -> Option<u64> {

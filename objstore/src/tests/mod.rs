@@ -47,6 +47,7 @@ mod repair;
 mod repeated;
 mod replay;
 mod reserved;
+mod roles;
 mod said;
 mod scrub;
 mod segments;

@@ -76,6 +76,15 @@ fn with_access(test: &TestStore) {
     test.run(test.store.create_account("anna", true)).unwrap();
     test.run(test.store.create_key("anna")).unwrap();
     test.run(test.store.add_grant(&name("jar"), "anna", Mode::Read)).unwrap();
+    let trusted = TrustedIdentity { issuer: "https://i".into(), subject: "s".into(), audience: None };
+    let role = NewRole {
+        account: "anna".into(),
+        name: "web".into(),
+        creator: Creator::Administrator,
+        identities: vec![trusted],
+        accounts: Vec::new(),
+    };
+    test.run(test.store.create_role(role)).unwrap();
     let (node, capability) = ("node-1".into(), "rw".into());
     let publication = Publication { bucket: name("jar"), node, read_only: false, capability, ticket_suffices: true };
     test.run(test.store.publish(publication)).unwrap();
@@ -144,6 +153,7 @@ const KINDS: [(u8, usize); 24] = [
     (tag::ACCOUNT_ID, 0),
     (tag::KEY, 0),
     (tag::GRANT, 0),
+    (tag::ROLE, 0),
     (tag::PUBLICATION, 0),
     (tag::UPLOAD, 0),
     (tag::PART, 0),

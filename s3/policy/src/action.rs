@@ -37,13 +37,15 @@ impl Kinds {
 pub(super) struct Actions(Vec<Pattern>);
 
 impl Actions {
-    /// Parses the names; each has to match at least one action.
-    pub(super) fn parse(names: &[String]) -> Result<Self, Malformed> {
+    /// Parses the names; each has to match at least one action. `any_service` accepts those of other services too, which
+    /// match none here.
+    pub(super) fn parse(names: &[String], any_service: bool) -> Result<Self, Malformed> {
         let mut patterns = Vec::with_capacity(names.len());
         for name in names {
             let pattern =
                 Pattern::parse(name, Wildcards::Special, Variables::Unknown, Case::Folded).map_err(Malformed)?;
-            if ![ACCOUNT, BUCKET, OBJECT].iter().any(|actions| means_one(&pattern, actions)) {
+            let foreign = any_service && is_of_another_service(name);
+            if !foreign && ![ACCOUNT, BUCKET, OBJECT].iter().any(|actions| means_one(&pattern, actions)) {
                 return Err(Malformed(format!("Policy has invalid action: \"{name}\" matches no action of S3.")));
             }
             patterns.push(pattern);
@@ -60,6 +62,17 @@ impl Actions {
     pub(super) fn kinds(&self) -> impl Iterator<Item = Kinds> {
         self.0.iter().map(|pattern| Kinds { bucket: means_one(pattern, BUCKET), object: means_one(pattern, OBJECT) })
     }
+}
+
+/// Whether an action has the form of another service's, as in `kms:Decrypt`.
+fn is_of_another_service(name: &str) -> bool {
+    let word = |text: &str| {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"*?-".contains(&byte);
+        !text.is_empty() && text.bytes().all(plain)
+    };
+    name.split_once(':').is_some_and(|(service, action)| {
+        word(service) && word(action) && !service.contains(['*', '?']) && !service.eq_ignore_ascii_case("s3")
+    })
 }
 
 /// Whether a pattern matches one of the actions, which are listed without their `s3:`.
@@ -169,7 +182,7 @@ mod tests {
     use super::*;
 
     fn actions(names: &[&str]) -> Result<Actions, Malformed> {
-        Actions::parse(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        Actions::parse(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), false)
     }
 
     #[test]

@@ -24,16 +24,22 @@ pub struct Policy {
 impl Policy {
     /// Parses a policy that a client sets on `bucket`; `exists` says whether an account exists.
     pub fn parse(text: &str, bucket: &str, exists: &dyn Fn(&str) -> bool) -> Result<Self, Malformed> {
-        Self::read(text, bucket, Origin::Put(exists))
+        Self::read(text, Some(bucket), Origin::Put(exists))
+    }
+
+    /// Parses a policy that narrows the rights of a session (AWS STS API, AssumeRole, `Policy`). It names no principals,
+    /// since it concerns its session alone, and resources of any bucket.
+    pub fn session(text: &str) -> Result<Self, Malformed> {
+        Self::read(text, None, Origin::Session)
     }
 
     /// Parses the stored policy of `bucket`. Earlier versions accepted condition keys without values: a statement that
     /// depends on one allows nothing, and denies regardless of that key.
     pub fn stored(text: &str, bucket: &str) -> Result<Self, Malformed> {
-        Self::read(text, bucket, Origin::Stored)
+        Self::read(text, Some(bucket), Origin::Stored)
     }
 
-    fn read(text: &str, bucket: &str, origin: Origin<'_>) -> Result<Self, Malformed> {
+    fn read(text: &str, bucket: Option<&str>, origin: Origin<'_>) -> Result<Self, Malformed> {
         if text.len() > BYTES_MAX {
             let words = format!("A policy has at most {BYTES_MAX} bytes; this one has {}.", text.len());
             return Err(Malformed(words));
@@ -71,7 +77,7 @@ impl Policy {
         let without_values: Vec<String> = statement.keys_without_values().map(Key::shown).collect();
         match (without_values.first(), origin) {
             (None, _) => self.statements.push(statement),
-            (Some(key), Origin::Put(_)) => {
+            (Some(key), Origin::Put(_) | Origin::Session) => {
                 return Err(Malformed(format!(
                     "Policy has an invalid condition key: \"{key}\" never has a value in this store, so the statement \
                      would not do what it says; remove it, or use another key."

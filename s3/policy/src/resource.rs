@@ -12,9 +12,13 @@ const ARN: &str = "arn:aws:s3:::";
 pub(super) struct Resources(Vec<(Pattern, Kinds)>);
 
 impl Resources {
-    /// Parses the names; each has to match something in `bucket`.
-    pub(super) fn parse(names: &[String], bucket: &str, variables: Variables) -> Result<Self, Malformed> {
+    /// Parses the names; each has to match something in `bucket`, if one is given. Otherwise `*` is everything.
+    pub(super) fn parse(names: &[String], bucket: Option<&str>, variables: Variables) -> Result<Self, Malformed> {
         let one = |name: &String| {
+            if name == "*" && bucket.is_none() {
+                let all = Pattern::parse(name, Wildcards::Special, variables, Case::Matters).map_err(Malformed)?;
+                return Ok((all, Kinds { bucket: true, object: true }));
+            }
             let text = name.strip_prefix(ARN).filter(|text| !text.is_empty());
             let text = text.ok_or_else(|| {
                 Malformed(format!("Policy has invalid resource: \"{name}\" does not begin with {ARN} and a bucket."))
@@ -24,7 +28,8 @@ impl Resources {
                 Some((named, _)) => (Kinds { bucket: false, object: true }, named),
                 None => (Kinds { bucket: true, object: text.contains('*') }, text),
             };
-            if !parse(named).map_err(Malformed)?.may_match(bucket) {
+            let place = parse(named).map_err(Malformed)?;
+            if let Some(bucket) = bucket.filter(|bucket| !place.may_match(bucket)) {
                 let words = format!("Policy has invalid resource: \"{name}\" is not of the bucket \"{bucket}\".");
                 return Err(Malformed(words));
             }

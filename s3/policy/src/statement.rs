@@ -18,6 +18,8 @@ pub(super) enum Origin<'a> {
     Put(&'a dyn Fn(&str) -> bool),
     /// It was stored earlier, possibly under fewer rules.
     Stored,
+    /// It narrows the rights of a session.
+    Session,
 }
 
 impl Origin<'_> {
@@ -26,7 +28,7 @@ impl Origin<'_> {
     pub(super) fn knows(self, account: &str) -> bool {
         match self {
             Self::Put(exists) => exists(account),
-            Self::Stored => true,
+            Self::Stored | Self::Session => true,
         }
     }
 }
@@ -73,10 +75,10 @@ const FIELDS: [&str; 9] =
     ["Sid", "Effect", "Principal", "NotPrincipal", "Action", "NotAction", "Resource", "NotResource", "Condition"];
 
 impl Statement {
-    /// Parses a statement of the policy of `bucket`.
+    /// Parses a statement of the policy of `bucket`, or of a session.
     pub(super) fn parse(
         given: &Json,
-        bucket: &str,
+        bucket: Option<&str>,
         variables: Variables,
         origin: Origin<'_>,
     ) -> Result<Self, Malformed> {
@@ -92,11 +94,9 @@ impl Statement {
         }
         let statement = Self {
             effect: effect(member("Effect"))?,
-            principals: listed(member("Principal"), member("NotPrincipal"), "Principal", |given| {
-                Principals::parse(given, &|account| origin.knows(account))
-            })?,
+            principals: principals(member("Principal"), member("NotPrincipal"), origin)?,
             actions: listed(member("Action"), member("NotAction"), "Action", |given| {
-                Actions::parse(&texts("Action", given)?)
+                Actions::parse(&texts("Action", given)?, matches!(origin, Origin::Session))
             })?,
             resources: listed(member("Resource"), member("NotResource"), "Resource", |given| {
                 Resources::parse(&texts("Resource", given)?, bucket, variables)
@@ -106,7 +106,9 @@ impl Statement {
                 None => Vec::new(),
             },
         };
-        statement.check()?;
+        if !matches!(origin, Origin::Session) {
+            statement.check()?;
+        }
         Ok(statement)
     }
 
@@ -205,6 +207,19 @@ impl Statement {
         let conditions = self.conditions.iter().map(Condition::key);
         let patterns = self.resources.list().patterns().chain(self.conditions.iter().flat_map(Condition::patterns));
         conditions.chain(patterns.flat_map(Pattern::keys)).any(wanted)
+    }
+}
+
+/// The principals of a statement; that of a session is about its session alone.
+fn principals(
+    these: Option<&Json>,
+    all_but: Option<&Json>,
+    origin: Origin<'_>,
+) -> Result<Listed<Principals>, Malformed> {
+    match (origin, these.or(all_but)) {
+        (Origin::Session, None) => Ok(Listed::These(Principals::Everyone)),
+        (Origin::Session, Some(_)) => Err(Malformed("A session policy has no Principal: remove it.".into())),
+        _ => listed(these, all_but, "Principal", |given| Principals::parse(given, &|account| origin.knows(account))),
     }
 }
 

@@ -38,6 +38,46 @@ fn parse(text: &str) -> Result<Policy, Malformed> {
     Policy::parse(text, "abc", &|account| matches!(account, "alice" | "bob"))
 }
 
+#[test]
+fn a_session_policy_names_any_bucket_and_no_principal() {
+    let policy =
+        |statement: &str| Policy::session(&format!(r#"{{"Version": "2012-10-17", "Statement": [{statement}]}}"#));
+    let allows = |statement: &str, action: &str, resource: &str| {
+        let facts = Given::new(&[("aws:userid", &["AROA:x"])]);
+        let policy = policy(statement).unwrap_or_else(|why| panic!("{statement}: {}", why.0));
+        let question = Question { account: Some("alice"), action, resource, facts: &facts };
+        policy.judge(&question) == Verdict::Allowed
+    };
+    let one = |action: &str, resource: &str| {
+        format!(r#"{{"Effect": "Allow", "Action": "{action}", "Resource": "{resource}"}}"#)
+    };
+    let get = one("s3:GetObject", "arn:aws:s3:::abc/in/*");
+    assert!(allows(&get, "s3:GetObject", "abc/in/k"));
+    assert!(!allows(&get, "s3:GetObject", "abc/out/k") && !allows(&get, "s3:GetObject", "abcd/in/k"));
+    assert!(!allows(&get, "s3:PutObject", "abc/in/k"));
+    for everything in [one("*", "*"), one("s3:*", "arn:aws:s3:::*")] {
+        assert!(allows(&everything, "s3:GetObject", "any/k") && allows(&everything, "s3:ListAllMyBuckets", "*"));
+    }
+    assert!(!allows(&one("s3:*", "arn:aws:s3:::abc*"), "s3:ListAllMyBuckets", "*"));
+    assert!(!allows(&one("kms:*", "*"), "s3:GetObject", "abc/k"));
+    let home = one("s3:GetObject", "arn:aws:s3:::abc/${aws:userid}/*");
+    assert!(allows(&home, "s3:GetObject", "abc/AROA:x/k") && !allows(&home, "s3:GetObject", "abc/AROA:y/k"));
+    for bad in [
+        get.replace("\"Effect\"", "\"Principal\": \"*\", \"Effect\""),
+        get.replace("\"Effect\"", "\"NotPrincipal\": \"*\", \"Effect\""),
+        one("s3:GetObjects", "*"),
+        one("s3*:Nothing*", "*"),
+        one("GetObject", "*"),
+        one(":", "*"),
+        one("s3:GetObject", "abc/*"),
+        one("s3:GetObject", "arn:aws:sqs:::abc"),
+        get.replace('}', r#", "Condition": {"StringEquals": {"aws:SourceVpc": "v"}}}"#),
+    ] {
+        assert!(policy(&bad).is_err(), "{bad}");
+    }
+    assert!(parse(&format!(r#"{{"Statement": [{}]}}"#, one("s3:GetObject", "*"))).is_err(), "only in sessions");
+}
+
 /// A statement for everyone and everything, with `more` in it.
 fn allow(more: &str) -> String {
     format!(

@@ -127,10 +127,34 @@ impl Access {
             return Err(refuse(S3ErrorCode::InvalidRequest, words));
         }
         match need {
-            Need::Key => signed(account.as_ref()).map(drop),
-            Need::Create => may_create(signed(account.as_ref())?),
+            Need::Key => self.allow_alone(signed(account.as_ref())?, &["s3:ListAllMyBuckets"], "*", context),
+            Need::Create => {
+                let account = signed(account.as_ref())?;
+                may_create(account)?;
+                let actions = table::of_creation(|name| context.headers().contains_key(name));
+                let bucket = context.s3_path().get_bucket_name().unwrap_or_default();
+                self.allow_alone(account, &actions, bucket, context)
+            }
             _ => self.admit(account, (name, need), context).await,
         }
+    }
+
+    /// Checks actions that concern no existing bucket: only the policy of a session can deny them.
+    fn allow_alone(
+        &self,
+        account: &Account,
+        actions: &[&'static str],
+        resource: &str,
+        context: &S3AccessContext<'_>,
+    ) -> S3Result<()> {
+        let request = &self.0.request;
+        let Some(session) = request.caller().and_then(|caller| caller.session.as_ref()) else { return Ok(()) };
+        let head = (context.headers(), context.uri());
+        if session.allows(actions, resource, account, head, (request.sender(), &self.0.region)) {
+            return Ok(());
+        }
+        let words = format!("The policy of the session does not allow {} on \"{resource}\".", actions.join(" and "));
+        Err(refuse(S3ErrorCode::AccessDenied, words))
     }
 
     /// Checks a request on the bucket of the path.
@@ -215,16 +239,20 @@ async fn authority_over(
     head: (&HeaderMap, &Uri),
 ) -> S3Result<Arc<Authority>> {
     let request = &call.request;
+    let session = request.caller().filter(|_| account.is_some()).and_then(|caller| caller.session.clone());
     let known = request.caller().filter(|_| account.is_some() && request.bucket.as_ref() == Some(&bucket));
     let bucket_access = match known.and_then(|caller| caller.bucket_access.clone()) {
         Some(bucket_access) => bucket_access.or_refuse()?,
         None => {
             let (reader, account, bucket) = (Arc::clone(&call.bucket_access), account.clone(), bucket.clone());
-            call.blocking(move |store| reader.read(store, account.as_ref(), &bucket).or_refuse()).await?
+            let session = session.clone();
+            let read =
+                move |store: &Store| reader.read(store, (account.as_ref(), session.as_deref()), &bucket).or_refuse();
+            call.blocking(read).await?
         }
     };
     let from = (request.sender(), &call.region);
-    Ok(Arc::new(Authority::new(account, bucket, bucket_access, head, from)))
+    Ok(Arc::new(Authority::new((account, session), bucket, bucket_access, head, from)))
 }
 
 /// Refuses headers of an access control list that the bucket does not allow, before the body is read.

@@ -177,6 +177,25 @@ pub(super) fn besides(
     attributes.into_iter().chain(by_header.map(|(_, action)| action))
 }
 
+/// Headers of CreateBucket that request further actions, and those actions (S3 API, CreateBucket).
+const OF_CREATION: [(&str, &str); 9] = [
+    ("x-amz-acl", "s3:PutBucketAcl"),
+    ("x-amz-grant-full-control", "s3:PutBucketAcl"),
+    ("x-amz-grant-read", "s3:PutBucketAcl"),
+    ("x-amz-grant-read-acp", "s3:PutBucketAcl"),
+    ("x-amz-grant-write", "s3:PutBucketAcl"),
+    ("x-amz-grant-write-acp", "s3:PutBucketAcl"),
+    ("x-amz-object-ownership", "s3:PutBucketOwnershipControls"),
+    ("x-amz-bucket-object-lock-enabled", "s3:PutBucketObjectLockConfiguration"),
+    ("x-amz-bucket-object-lock-enabled", "s3:PutBucketVersioning"),
+];
+
+/// The actions that creating a bucket needs.
+pub(super) fn of_creation(has_header: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let further = OF_CREATION.iter().filter(|(name, _)| has_header(name)).map(|(_, action)| *action);
+    std::iter::once("s3:CreateBucket").chain(further).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

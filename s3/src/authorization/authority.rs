@@ -8,6 +8,7 @@
 //! - Denials of a bucket's policy apply to its snapshots too; allowances apply to the bucket only.
 //! - Policies are evaluated off the async workers, because their author determines how long that takes.
 //! - Where public access is restricted, allowances of a public policy apply to the owner's account only.
+//! - The policy of a session has to allow what anything else allows; it never allows by itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +16,7 @@ use http::{HeaderMap, Uri};
 use objstore::name::BucketName;
 use objstore::store::{Account, ObjectAccess, ObjectInfo};
 use objstore::{Error, Store};
-use s3_policy::{Question, Scope, Verdict};
+use s3_policy::{Policy, Question, Scope, Verdict};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 use super::ask::Ask;
@@ -24,6 +25,7 @@ use super::list::Lists;
 use super::policy_cache::Rule;
 use super::policy_context::{CallerFacts, PolicyContext, Sender, VALUE_BYTES_MAX};
 use super::principal::stranger;
+use super::session::Session;
 use super::traits::{Tags, Traits};
 use crate::blocking::blocking;
 use crate::error::{from_store, refuse};
@@ -39,6 +41,10 @@ pub(crate) struct Authority {
     bucket_access: BucketAccess,
     /// The policy context; present only where there is a policy.
     context: Option<PolicyContext>,
+    /// The session of a role in which the account acts.
+    session: Option<Arc<Session>>,
+    /// The context of the session's policy; present only where that has one.
+    session_context: Option<PolicyContext>,
     /// Actions that were allowed based on the object's traits.
     by_traits: Mutex<Vec<Ask>>,
     /// Owner and list of the object for which its list allowed an action.
@@ -55,6 +61,8 @@ enum Decision {
     Denied,
     /// Neither a grant nor a statement allows it.
     Missing,
+    /// The policy of the session does not allow it.
+    Narrowed,
 }
 
 impl Decision {
@@ -64,9 +72,10 @@ impl Decision {
 }
 
 impl Authority {
-    /// The authority of `account`, or of an anonymous caller, over a bucket to which it has this access.
+    /// The authority of `account`, or of an anonymous caller, over a bucket to which it has this access. `session` is the
+    /// one in which the account acts.
     pub(crate) fn new(
-        account: Option<Account>,
+        (account, session): (Option<Account>, Option<Arc<Session>>),
         bucket: BucketName,
         bucket_access: BucketAccess,
         (headers, uri): (&HeaderMap, &Uri),
@@ -78,7 +87,11 @@ impl Authority {
             }
             Rule::Grants | Rule::Unreadable => None,
         };
-        Self { account, bucket, bucket_access, context, by_traits: Mutex::default(), listed: Mutex::default() }
+        let narrowed = session.as_ref().and_then(|session| session.policy.as_ref()).map(Policy::size);
+        let session_context =
+            narrowed.map(|statements| PolicyContext::new((headers, uri), sender, Arc::clone(region), statements));
+        let (by_traits, listed) = Default::default();
+        Self { account, bucket, bucket_access, context, session, session_context, by_traits, listed }
     }
 
     /// The account; `None` for an anonymous caller.
@@ -93,7 +106,14 @@ impl Authority {
 
     /// Whether grants alone decide.
     pub(crate) fn by_grants(&self) -> bool {
-        matches!(self.bucket_access.rule, Rule::Grants) && self.bucket_access.lists.is_none()
+        matches!(self.bucket_access.rule, Rule::Grants)
+            && self.bucket_access.lists.is_none()
+            && self.session_context.is_none()
+    }
+
+    /// Whether no policy has to be evaluated.
+    fn is_without_policy(&self) -> bool {
+        self.context.is_none() && self.session_context.is_none()
     }
 
     /// The access control lists of the bucket, where they are enabled.
@@ -108,7 +128,7 @@ impl Authority {
 
     /// Whether the caller may perform an action.
     pub(crate) async fn allows(self: &Arc<Self>, store: &Store, ask: Ask) -> S3Result<bool> {
-        if self.context.is_none() && (self.lists().is_none() || self.is_granted(&ask)) {
+        if self.is_without_policy() && (self.lists().is_none() || self.is_granted(&ask)) {
             return Ok(self.decide(&ask, &Traits::default()).allows());
         }
         let authority = Arc::clone(self);
@@ -134,7 +154,7 @@ impl Authority {
         traits: Option<Traits>,
     ) -> S3Result<()> {
         let allowed = |ask| self.decide(ask, &Traits::default()) == Decision::Allowed;
-        if self.context.is_none() && asks.iter().all(allowed) {
+        if self.is_without_policy() && asks.iter().all(allowed) {
             return Ok(());
         }
         let authority = Arc::clone(self);
@@ -172,6 +192,9 @@ impl Authority {
 
     /// Whether a grant allows this, or a statement could.
     fn could_allow(&self, ask: &Ask, scope: Scope) -> bool {
+        if !self.session_could_allow(ask, scope) {
+            return false;
+        }
         let listed = self.lists().is_some_and(|lists| lists.could_allow(self.account.as_ref(), ask));
         if self.is_granted(ask) || listed && !matches!(self.bucket_access.rule, Rule::Unreadable) {
             return true;
@@ -179,7 +202,8 @@ impl Authority {
         let (Rule::Policy(policy, _), Some(context)) = (&self.bucket_access.rule, &self.context) else { return false };
         let tags = Tags::new();
         let could = |account: Option<&Account>| {
-            let could = self.question(context, ask, &tags, account, |question| policy.could_allow(question, scope));
+            let asked = (self.place(), ask, &tags);
+            let could = self.question(context, asked, account, |question| policy.could_allow(question, scope));
             if could { Verdict::Allowed } else { Verdict::Silent }
         };
         self.lets_in() && self.verdict(could) == Verdict::Allowed
@@ -205,6 +229,7 @@ impl Authority {
             }
             Decision::Denied => Err(self.denied(ask)),
             Decision::Missing => Err(self.missing(store, ask)),
+            Decision::Narrowed => Err(self.narrowed(ask)),
         }
     }
 
@@ -214,7 +239,42 @@ impl Authority {
         refusal(store, self.account.as_ref(), ask.right.verb(), &self.bucket, frozen)
     }
 
+    /// The error for an action that the policy of the session does not allow.
+    fn narrowed(&self, ask: &Ask) -> S3Error {
+        let words = match &ask.key {
+            None => format!("The policy of the session does not allow {}.", ask.action),
+            Some(key) => format!("The policy of the session does not allow {} on \"{key}\".", ask.action),
+        };
+        refuse(S3ErrorCode::AccessDenied, words)
+    }
+
     fn decide(&self, ask: &Ask, traits: &Traits) -> Decision {
+        match self.decide_for_account(ask, traits) {
+            decision if decision.allows() && !self.session_allows(ask, &traits.tags) => Decision::Narrowed,
+            decision => decision,
+        }
+    }
+
+    /// Whether the policy of the session, if it has one, allows an action.
+    fn session_allows(&self, ask: &Ask, tags: &Tags) -> bool {
+        self.of_session(ask, tags, |policy, question| policy.judge(question) == Verdict::Allowed).unwrap_or(true)
+    }
+
+    /// Whether the policy of the session, if it has one, could allow an action for some content of the body.
+    fn session_could_allow(&self, ask: &Ask, scope: Scope) -> bool {
+        self.of_session(ask, &Tags::new(), |policy, question| policy.could_allow(question, scope)).unwrap_or(true)
+    }
+
+    /// Passes `ask` to the policy of the session; `None` if there is none.
+    fn of_session(&self, ask: &Ask, tags: &Tags, put: impl FnOnce(&Policy, &Question<'_>) -> bool) -> Option<bool> {
+        let policy = self.session.as_ref()?.policy.as_ref()?;
+        let context = self.session_context.as_ref()?;
+        let asked = (&self.bucket, ask, tags);
+        let allowed = self.question(context, asked, self.account.as_ref(), |question| put(policy, question));
+        Some(allowed && !context.withheld())
+    }
+
+    fn decide_for_account(&self, ask: &Ask, traits: &Traits) -> Decision {
         let unlocked = self.bucket_access.owns && NEVER_LOCKED.contains(&ask.action);
         let listed = || self.lists().is_some_and(|lists| lists.allow(self.account.as_ref(), ask, &traits.access));
         match self.says(ask, &traits.tags) {
@@ -249,8 +309,8 @@ impl Authority {
             (Rule::Grants, _) => return Verdict::Silent,
             (Rule::Unreadable | Rule::Policy(..), _) => return Verdict::Denied,
         };
-        let verdict =
-            self.verdict(|account| self.question(context, ask, tags, account, |question| policy.judge(question)));
+        let asked = (self.place(), ask, tags);
+        let verdict = self.verdict(|account| self.question(context, asked, account, |question| policy.judge(question)));
         if context.withheld() { Verdict::Denied } else { verdict }
     }
 
@@ -260,22 +320,22 @@ impl Authority {
         self.bucket_access.identity.verdict(judge(account), || judge(account.map(stranger).as_ref()))
     }
 
-    /// Passes `ask` to a policy as a question of `account`.
+    /// Passes an action on a bucket to a policy, as a question of `account`.
     fn question<T>(
         &self,
         context: &PolicyContext,
-        ask: &Ask,
-        tags: &Tags,
+        (bucket, ask, tags): (&BucketName, &Ask, &Tags),
         account: Option<&Account>,
         put: impl FnOnce(&Question<'_>) -> T,
     ) -> T {
         let resource = match &ask.key {
-            Some(key) => format!("{}/{key}", self.place()),
-            None => self.place().to_string(),
+            Some(key) => format!("{bucket}/{key}"),
+            None => bucket.to_string(),
         };
         let owner = self.bucket_access.owner.as_deref();
         let cached = self.bucket_access.identity != Identity::Namesake;
-        let facts = CallerFacts { context, account, owner, ask, tags, cached };
+        let session = self.session.as_deref();
+        let facts = CallerFacts { context, account, session, owner, ask, tags, cached };
         let account = account.map(|account| account.name.as_str());
         put(&Question { account, action: ask.action, resource: &resource, facts: &facts })
     }
@@ -295,12 +355,14 @@ impl Authority {
         self.asks_tags() || self.lists().is_some() && !self.is_granted(ask)
     }
 
-    /// Whether the policy refers to the tags of objects.
+    /// Whether a policy refers to the tags of objects.
     fn asks_tags(&self) -> bool {
-        match &self.bucket_access.rule {
-            Rule::Policy(policy, _) => policy.mentions(|key| key.name() == "s3:existingobjecttag/"),
+        let mentions = |policy: &Policy| policy.mentions(|key| key.name() == "s3:existingobjecttag/");
+        let of_bucket = match &self.bucket_access.rule {
+            Rule::Policy(policy, _) => mentions(policy),
             Rule::Grants | Rule::Unreadable => false,
-        }
+        };
+        of_bucket || self.session.as_ref().and_then(|session| session.policy.as_ref()).is_some_and(mentions)
     }
 
     fn denied(&self, ask: &Ask) -> S3Error {

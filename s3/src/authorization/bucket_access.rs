@@ -3,10 +3,11 @@
 use objstore::Store;
 use objstore::name::{BucketName, is_account_name};
 use objstore::store::{Account, Mode};
-use s3_policy::Verdict;
+use s3_policy::{Policy, Verdict};
 
 use super::list::Lists;
 use super::policy_cache::{Policies, Rule};
+use super::session::Session;
 use crate::public_access::{self, Block};
 
 /// How a policy identifies a caller.
@@ -79,11 +80,12 @@ impl Reader {
         self.block
     }
 
-    /// Reads the access of `account`, or of an anonymous caller, to a bucket.
+    /// Reads the access of `account`, or of an anonymous caller, to a bucket. `session` is the one in which the account
+    /// acts.
     pub(crate) fn read(
         &self,
         store: &Store,
-        account: Option<&Account>,
+        (account, session): (Option<&Account>, Option<&Session>),
         bucket: &BucketName,
     ) -> objstore::Result<BucketAccess> {
         let mode = match account {
@@ -103,15 +105,16 @@ impl Reader {
             Some(account) if store.is_namesake(&found.settings, account)? => Identity::Namesake,
             _ => Identity::Named,
         };
-        let (restricted, owner) = match &rule {
+        let asks_owner = |policy: &Policy| policy.mentions(|key| key.name().ends_with(":resourceaccount"));
+        let narrowed = session.and_then(|session| session.policy.as_ref()).is_some_and(asks_owner);
+        let (restricted, asked) = match &rule {
             Rule::Policy(policy, public) => {
                 let block = public_access::in_force(&found.settings, self.block);
-                let asked = policy.mentions(|key| key.name().ends_with(":resourceaccount"));
-                let owner = if asked { Some(store.bucket(bucket)?.owner) } else { None };
-                (*public && block.restrict_buckets, owner)
+                (*public && block.restrict_buckets, asks_owner(policy))
             }
-            Rule::Grants | Rule::Unreadable => (false, None),
+            Rule::Grants | Rule::Unreadable => (false, false),
         };
+        let owner = if asked || narrowed { Some(store.bucket(bucket)?.owner) } else { None };
         Ok(BucketAccess { mode, owns, rule, restricted, identity, owner, lists, taken_of })
     }
 }
@@ -141,12 +144,12 @@ mod tests {
         };
         runtime.block_on(store.create_bucket(request)).unwrap();
         let reader = Reader::new(all(true));
-        let identity = |name: &str| reader.read(&store, Some(&account(name)), &bucket).unwrap().identity;
+        let identity = |name: &str| reader.read(&store, (Some(&account(name)), None), &bucket).unwrap().identity;
         for name in ["*", "..", "anonymous", "${aws:username}", "<b>", "deleted-7"] {
             assert_eq!(identity(name), Identity::Unclear, "{name}");
         }
         assert_eq!(identity("alice"), Identity::Named);
-        assert_eq!(reader.read(&store, None, &bucket).unwrap().identity, Identity::Named);
+        assert_eq!(reader.read(&store, (None, None), &bucket).unwrap().identity, Identity::Named);
     }
 
     #[test]

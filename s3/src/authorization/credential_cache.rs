@@ -13,6 +13,7 @@ use objstore::name::BucketName;
 use objstore::store::{Account, Secret};
 
 use super::bucket_access::BucketAccess;
+use super::session::Session;
 
 /// The most cached callers: keys times the buckets that each uses.
 const KEPT_MAX: usize = 1024;
@@ -24,6 +25,8 @@ pub(crate) struct Caller {
     pub(crate) access_key: String,
     /// Its account.
     pub(crate) account: Account,
+    /// The session of a role in which the account acts, if the key is one of a session.
+    pub(crate) session: Option<Arc<Session>>,
     /// The account's access to the bucket of the path, if the path names one; read together with the key.
     pub(crate) bucket_access: Option<objstore::Result<BucketAccess>>,
 }
@@ -49,7 +52,8 @@ struct CacheEntry {
 }
 
 impl Callers {
-    /// The cached caller for a key and bucket, if the cache is of this epoch.
+    /// The cached caller for a key and bucket, if the cache is of this epoch. The key of a session needs its token
+    /// beside it ([`Session::is_proven_by`]).
     pub(crate) fn get(&self, epoch: u64, access_key: &str, bucket: &Option<BucketName>) -> Option<CachedCaller> {
         let kept = self.lock();
         if kept.epoch != epoch {
@@ -85,7 +89,7 @@ mod tests {
     use crate::authorization::principal::account;
 
     fn known(key: &str) -> CachedCaller {
-        let caller = Caller { access_key: key.into(), account: account("a"), bucket_access: None };
+        let caller = Caller { access_key: key.into(), account: account("a"), session: None, bucket_access: None };
         CachedCaller { caller: Arc::new(caller), secret: Secret::new("s") }
     }
 

@@ -52,7 +52,8 @@ const SECURE: &str = "aws:securetransport";
 
 impl Facts for Owner<'_> {
     fn values(&self, key: &Key) -> Vec<String> {
-        let value = if key.name() == SECURE { Some("true".into()) } else { principal::value(key.name(), Some(self.0)) };
+        let value =
+            if key.name() == SECURE { Some("true".into()) } else { principal::value(key.name(), Some(self.0), None) };
         value.into_iter().collect()
     }
 

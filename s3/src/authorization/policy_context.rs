@@ -18,6 +18,7 @@ use time::macros::format_description;
 
 use super::ask::{Ask, BodyFacts};
 use super::principal;
+use super::session::Session;
 use crate::peer::Peer;
 use crate::tagging;
 
@@ -56,6 +57,8 @@ pub(super) struct PolicyContext {
 pub(super) struct CallerFacts<'a> {
     pub(super) context: &'a PolicyContext,
     pub(super) account: Option<&'a Account>,
+    /// The session in which the account acts.
+    pub(super) session: Option<&'a Session>,
     /// The account that owns the bucket.
     pub(super) owner: Option<&'a str>,
     pub(super) ask: &'a Ask,
@@ -168,7 +171,7 @@ impl CallerFacts<'_> {
             "aws:referer" => context.header("referer"),
             "aws:resourceaccount" => self.owner.map(str::to_owned),
             "aws:requestedregion" => Some(context.region.to_string()),
-            _ => principal::value(name, self.account),
+            _ => principal::value(name, self.account, self.session),
         }
     }
 

@@ -40,7 +40,7 @@ impl Kind {
     /// The kind of the body behind this head. `of_object` says whether the path names an object.
     pub(crate) fn of(head: &Parts, of_object: bool) -> Self {
         let put = head.method == Method::PUT && (!of_object || is_named(&head.uri));
-        if put || head.method == Method::POST && !is_form(head) {
+        if put || head.method == Method::POST && !is_form(head) && !is_query_form(head) {
             return Self::Document;
         }
         let payload = head.headers.get("x-amz-content-sha256").map(http::HeaderValue::as_bytes).unwrap_or_default();
@@ -59,6 +59,13 @@ pub(crate) fn is_form(head: &Parts) -> bool {
     head.method == Method::POST
         && !is_operation(&head.uri)
         && content_type(&head.headers).get(..FORM.len()).is_some_and(|kind| kind.eq_ignore_ascii_case(FORM))
+}
+
+/// Whether a request has the form of one to STS: its body is no document.
+fn is_query_form(head: &Parts) -> bool {
+    const QUERY_FORM: &str = "application/x-www-form-urlencoded";
+    let kind = content_type(&head.headers).get(..QUERY_FORM.len());
+    head.uri.path() == "/" && !is_operation(&head.uri) && kind.is_some_and(|kind| kind.eq_ignore_ascii_case(QUERY_FORM))
 }
 
 fn is_operation(uri: &Uri) -> bool {
@@ -92,6 +99,9 @@ mod tests {
             ("POST", "/b/k?uploadId=u", (form, "application/xml"), Kind::Document),
             ("POST", "/b", (form, "multipart/form-data; boundary=x"), Kind::Content),
             ("GET", "/b?tagging", (payload, ""), Kind::Content),
+            ("POST", "/", (form, "application/x-www-form-urlencoded; charset=utf-8"), Kind::Content),
+            ("POST", "/?delete", (form, "application/x-www-form-urlencoded"), Kind::Document),
+            ("POST", "/b", (form, "application/x-www-form-urlencoded"), Kind::Document),
         ];
         for (method, uri, (name, value), expected) in table {
             let request = http::Request::builder().method(method).uri(uri).header(name, value);

@@ -95,7 +95,7 @@ pub(crate) async fn status(
     request: S3Request<GetBucketPolicyStatusInput>,
 ) -> S3Result<S3Response<GetBucketPolicyStatusOutput>> {
     let (bucket, reader) = (names::bucket(&request.input.bucket)?, service.bucket_access.clone());
-    let bucket_access = service.blocking(move |store| reader.read(store, None, &bucket).or_refuse()).await?;
+    let bucket_access = service.blocking(move |store| reader.read(store, (None, None), &bucket).or_refuse()).await?;
     let policy_status = Some(PolicyStatus { is_public: Some(bucket_access.is_public()) });
     Ok(S3Response::new(GetBucketPolicyStatusOutput { policy_status }))
 }

@@ -93,7 +93,7 @@ fn absent(noun: Noun, name: &str, words: String) -> S3Error {
         Noun::Upload => (S3ErrorCode::NoSuchUpload, "UploadId"),
         Noun::Part => (S3ErrorCode::InvalidPart, "PartNumber"),
         Noun::AccessKey => (S3ErrorCode::InvalidAccessKeyId, "AWSAccessKeyId"),
-        Noun::Account | Noun::Grant => return refuse(S3ErrorCode::AccessDenied, words),
+        Noun::Account | Noun::Grant | Noun::Role => return refuse(S3ErrorCode::AccessDenied, words),
         Noun::Publication | Noun::Xattr | Noun::GroupSnapshot => return refuse(S3ErrorCode::InvalidRequest, words),
     };
     // The store names a version after its key, and a part with what was expected of it.

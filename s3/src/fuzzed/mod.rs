@@ -112,6 +112,13 @@ pub fn form(bytes: &[u8]) {
     let _ = tagging::from_xml(&String::from_utf8_lossy(bytes)).is_ok();
 }
 
+/// Requests to STS, and the tokens, keys and policies in them.
+pub fn sts(bytes: &[u8]) {
+    crate::sts::parse(bytes);
+    s3_oidc::parse_foreign(bytes);
+    let _ = Policy::session(&String::from_utf8_lossy(bytes)).is_ok();
+}
+
 /// The targets by name, except those that need an [`Endpoint`].
 pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
     BTreeMap::from([
@@ -120,6 +127,7 @@ pub fn targets() -> BTreeMap<&'static str, fn(&[u8])> {
         ("head", head),
         ("frames", frames),
         ("form", form),
+        ("sts", sts),
     ])
 }
 

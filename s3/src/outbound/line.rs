@@ -109,9 +109,11 @@ impl AccessLine {
     fn report_change(&self, took: Duration) {
         let request = &self.request;
         let Some(operation) = change::of(request) else { return };
+        let subject = request.subject();
         self.listeners.auditor.record(&Change {
             operation,
             bucket: request.bucket_shown(),
+            subject: subject.as_deref(),
             account: request.verified_account(),
             key_id: request.key_id(),
             peer: request.peer.map(|peer| peer.address),

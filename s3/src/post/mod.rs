@@ -92,6 +92,9 @@ async fn authenticate<'a>(
     fields.require("key")?;
     let now = SystemClock.now();
     let Some(signature) = Signature::find(fields, &call.region, now)? else { return Ok((None, 0..=u64::MAX)) };
+    if let Some(token) = fields.get("x-amz-security-token") {
+        call.request.set_session_token(token.to_owned());
+    }
     let secret = secret_key(call, signature.access_key()).await?;
     signature.verify(&secret)?;
     let size = Policy::parse(signature.policy())?.check(fields, bucket.as_str(), now)?;

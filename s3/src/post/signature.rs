@@ -50,10 +50,6 @@ impl<'a> Signature<'a> {
     /// Finds the signature in a form; `None` if there is none.
     pub(super) fn find(fields: &'a Fields, region: &str, now: Timestamp) -> S3Result<Option<Self>> {
         let any = |names: &[&str]| names.iter().any(|name| fields.get(name).is_some());
-        if any(&["x-amz-security-token"]) {
-            let words = "Amphora does not issue session tokens; use an access key without one.";
-            return Err(refuse(S3ErrorCode::InvalidToken, words));
-        }
         if any(&["x-amz-signature", "x-amz-credential", "x-amz-algorithm", "x-amz-date"]) {
             return V4::find(fields, region, now).map(|found| Some(Self::V4(found)));
         }
@@ -61,6 +57,10 @@ impl<'a> Signature<'a> {
             let access_key = fields.require("awsaccesskeyid")?;
             let (signature, policy) = (fields.require("signature")?, fields.require("policy")?);
             return Ok(Some(Self::V2(V2 { policy, access_key, signature })));
+        }
+        if any(&["x-amz-security-token"]) {
+            let words = "The form has a session token and no signature: sign it with the keys of the session.";
+            return Err(refuse(S3ErrorCode::InvalidToken, words));
         }
         Ok(None)
     }
@@ -209,7 +209,8 @@ mod tests {
         assert_eq!(half([("policy", POLICY), ("awsaccesskeyid", "AKID")]), "InvalidArgument");
         assert_eq!(half([("signature", "x"), ("awsaccesskeyid", "AKID")]), "InvalidArgument");
         assert_eq!(half([("policy", POLICY), ("x-amz-signature", "x")]), "InvalidArgument");
-        assert_eq!(half([("policy", POLICY), ("x-amz-security-token", "x")]), "InvalidToken");
+        assert_eq!(half([("policy", POLICY), ("x-amz-security-token", "x")]), "InvalidArgument");
+        assert_eq!(half([("key", "k"), ("x-amz-security-token", "x")]), "InvalidToken");
         for (credential, date) in [
             ("AKID/20151229/eu-west-1/s3/aws4_request", "20151229T120000Z"),
             ("AKID/20151229/us-east-1/ec2/aws4_request", "20151229T120000Z"),

@@ -26,7 +26,8 @@ const PLAIN: [&str; 8] = [
     "if-none-match",
 ];
 /// Fields of the signature, which do not become headers.
-const SIGNATURE: [&str; 4] = ["x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature"];
+const SIGNATURE: [&str; 5] =
+    ["x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-security-token", "x-amz-signature"];
 const METADATA: &str = "x-amz-meta-";
 
 /// The headers of the PutObject; policy conditions see them too.

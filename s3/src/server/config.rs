@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use s3_oidc::Issuers;
+
 use super::Tls;
 use crate::address::Domains;
 use crate::change::Auditor;
@@ -24,6 +26,8 @@ pub struct Config {
     pub block_public_access: bool,
     /// Whether presigned URLs of Signature Version 2 are accepted.
     pub presigned_v2: bool,
+    /// The issuers of OpenID Connect whose tokens STS accepts; none by default.
+    pub issuers: Issuers,
     /// The domains below which a host names a bucket.
     pub domains: Domains,
     /// The certificate for TLS; `None` means plain HTTP.
@@ -47,6 +51,7 @@ impl Config {
             drain: Duration::from_secs(30),
             block_public_access: true,
             presigned_v2: true,
+            issuers: Issuers::default(),
             domains: Domains::default(),
             tls: None,
             website_domains: Domains::default(),

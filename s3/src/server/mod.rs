@@ -63,8 +63,8 @@ impl Server {
         let region = Region::new(config.region.as_str().into()).map_err(|_| Error::Region(config.region.clone()))?;
         let bucket_access = Arc::new(Reader::new(public_access::all(config.block_public_access)));
         let (region_name, presigned_v2) = (Arc::from(region.as_str()), config.presigned_v2);
-        let callers = Callers::default();
-        let service = Arc::new(Service { store, region: region_name, presigned_v2, bucket_access, callers });
+        let (callers, issuers) = (Callers::default(), config.issuers.clone());
+        let service = Arc::new(Service { store, region: region_name, presigned_v2, issuers, bucket_access, callers });
         let adapter = Adapter::new(region, config.domains.clone());
         let ids = Arc::new(Ids::new());
         let (store, region, lines) = (service.store.clone(), Arc::clone(&service.region), config.metrics.log_lines());

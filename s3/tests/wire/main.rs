@@ -23,6 +23,7 @@ mod policy;
 mod post;
 mod rights;
 mod routes;
+mod sessions;
 mod sign;
 mod signatures;
 mod tagging;

@@ -2,6 +2,8 @@
 //
 // The environment has the server's address, AMPHORA_S3, and its root key, AMPHORA_KEY_ROOT (`id:secret`). No request is
 // retried: one that fails once is a finding. All checks run, also after one has failed.
+//
+// `s3clients aws-role BUCKET` uses aws-sdk-go-v2 with the standard environment of a pod that has a role.
 package main
 
 import (
@@ -31,9 +33,13 @@ type suite struct {
 }
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == "aws-role" {
+		awsRole(os.Args[2])
+		return
+	}
 	suites := map[string]func() suite{"minio": minioSuite, "aws": awsSuite}
 	if len(os.Args) != 2 || suites[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: s3clients minio|aws")
+		fmt.Fprintln(os.Stderr, "usage: s3clients minio|aws, or s3clients aws-role BUCKET")
 		os.Exit(2)
 	}
 	chosen := suites[os.Args[1]]()

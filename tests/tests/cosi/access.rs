@@ -76,7 +76,9 @@ async fn an_invalid_access_is_refused_and_changes_nothing() {
         let what = format!("{name:?} for {bucket:?} with {parameters:?}");
         refused(&what, driver.grant(bucket, name, parameters).await, code, &[words]);
     }
-    for kind in [AuthenticationType::Iam, AuthenticationType::UnknownAuthenticationType] {
+    for (kind, words) in
+        [(AuthenticationType::Iam, "serviceAccountNamespace"), (AuthenticationType::UnknownAuthenticationType, "KEY")]
+    {
         let request = DriverGrantBucketAccessRequest {
             bucket_id: "claim-1".into(),
             name: "ba-1".into(),
@@ -84,7 +86,7 @@ async fn an_invalid_access_is_refused_and_changes_nothing() {
             ..Default::default()
         };
         let answer = driver.provisioner().driver_grant_bucket_access(request).await;
-        refused(kind.as_str_name(), answer, Code::InvalidArgument, &["KEY"]);
+        refused(kind.as_str_name(), answer, Code::InvalidArgument, &[words]);
     }
     assert_eq!(cli::listings(&driver.server), before);
 }

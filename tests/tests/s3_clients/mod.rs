@@ -15,3 +15,4 @@ mod restic;
 mod s3cmd;
 mod s3fs;
 mod sdk;
+mod web_identity;

@@ -4,6 +4,7 @@ mod access;
 mod bucket;
 mod listing;
 mod object;
+mod role;
 mod upload;
 pub mod words;
 
@@ -27,6 +28,7 @@ pub use object::{
     Condition, CopiedObject, CopyObject, DeleteObject, Deleted, Directive, EntityTags, Headers, Lock, ObjectAccess,
     ObjectInfo, PutObject, Retention,
 };
+pub use role::{NewRole, NewRoleSession, Role, RoleCredentials, RoleSession, SessionFault, TrustedIdentity};
 pub use upload::{
     CompleteUpload, CompletedUpload, CopyPart, CreateUpload, PartHash, PartInfo, PartListing, PutPart, UploadInfo,
     UploadListing, UploadRef,
