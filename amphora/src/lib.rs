@@ -6,6 +6,7 @@
 //! - `audit` writes a line for each requested change; `metrics` has the values of `/metrics`.
 //! - `holder` runs the fd holder, and finds or starts one for a server.
 //! - `process` is the interface to other processes: the environment, systemd, and upgrades.
+//! - `tls_pair` reads a certificate and its key again when they are renewed.
 //! - `volumes` is the listener for mounts on other machines.
 //! - `mounts` connects CSI, the admin service and FUSE, which do not know each other.
 
@@ -28,4 +29,5 @@ mod node;
 pub mod process;
 mod serve;
 mod stderr;
+mod tls_pair;
 mod volumes;

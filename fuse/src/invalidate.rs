@@ -113,7 +113,7 @@ impl<K: Kernel> Invalidator<K> {
             let _ends = EndOfLocks(&locks);
             while let Some(changes) = stream.next() {
                 locks.told(&changes);
-                if changes.contains(&Change::All) && !self.drop_all() {
+                if changes.contains(&Change::All) && !self.drop_all(&files) {
                     tracing::error!(
                         "the kernel cannot drop what it has cached of a mount that is cut off from its store"
                     );
@@ -122,7 +122,7 @@ impl<K: Kernel> Invalidator<K> {
                 self.pass(&changes, |ino, held| answer_probe(&files, ino, held), || stream.is_lost());
                 stream.acknowledge();
             }
-            if stream.is_lost() && !self.drop_all() {
+            if stream.is_lost() && !self.drop_all(&files) {
                 abort();
             }
         })
@@ -163,9 +163,10 @@ impl<K: Kernel> Invalidator<K> {
     }
 
     /// Drops the attributes and pages of every node; whether that succeeded. Names expire.
-    fn drop_all(&self) -> bool {
+    fn drop_all(&self, files: &FileSession) -> bool {
         let kernel = self.kernel.clone();
-        self.known.drop_all(ROOT_NODE, move |node| kernel.tell(|kernel| kernel.drop_content_beside(node)))
+        let lease = files.link().map_or(Duration::ZERO, |link| link.lease_left);
+        self.known.drop_all(ROOT_NODE, lease, move |node| kernel.tell(|kernel| kernel.drop_content_beside(node)))
     }
 
     /// Drops names: each is dropped or has expired when this returns, unless the changes are lost.

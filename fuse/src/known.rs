@@ -8,8 +8,9 @@
 //!   know is no error.
 //! - A mount that an earlier version served, or that knows more nodes than the table has slots, is ended when it is cut off
 //!   after a takeover.
-//! - Each node is dropped by one of a few threads: a page that a program is just reading is locked until the store
-//!   answers, which may take as long as the cut. A mount whose pages cannot be dropped in time is ended.
+//! - A page that a program is just reading is locked until the store answers, which may take as long as the cut. Its node is
+//!   waited for as long as the lease lasts, since nobody else may change what the page shows until then; all other nodes are
+//!   dropped meanwhile, by further threads. A mount whose pages cannot be dropped in time is ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,10 +23,12 @@ use parking_lot::Mutex;
 
 use crate::shared_memory::{SharedMemory, Slot};
 
-/// How long the kernel may take to drop everything.
+/// How long the kernel may take to drop everything, if the lease does not last longer.
 const DROPPING: Duration = Duration::from_secs(2);
-/// The threads that drop nodes.
-const THREADS: usize = 4;
+/// The threads that drop nodes, and the most of them while some wait for pages.
+const THREADS: (usize, usize) = (4, 32);
+/// After how long without an end another thread is started.
+const STUCK: Duration = Duration::from_millis(50);
 
 /// The nodes, if they are counted.
 pub(crate) struct Known(Option<Table>);
@@ -79,13 +82,13 @@ impl Known {
         }
     }
 
-    /// Has all nodes dropped, the root among them; whether that succeeded.
-    pub fn drop_all(&self, root: u64, drops: impl Fn(u64) + Clone + Send + 'static) -> bool {
+    /// Has all nodes dropped, the root among them; whether that succeeded. `lease` is what is left of it.
+    pub fn drop_all(&self, root: u64, lease: Duration, drops: impl Fn(u64) + Clone + Send + 'static) -> bool {
         let Self(Some(table)) = self else { return false };
         let all: Vec<u64> = table.places.lock().nodes.keys().copied().chain([root]).collect();
-        let until = Instant::now() + DROPPING;
+        let until = Instant::now() + lease.max(DROPPING);
         let (all, (done, dropped)) = (Arc::new(Mutex::new(all)), channel());
-        for _ in 0..THREADS {
+        let start = || {
             let (all, done, drops) = (Arc::clone(&all), done.clone(), drops.clone());
             let thread = std::thread::Builder::new().name("fuse-drop".into()).spawn(move || {
                 loop {
@@ -95,11 +98,31 @@ impl Known {
                 // Nobody waits for it if it is late.
                 let _ = done.send(());
             });
-            if thread.is_err() {
+            thread.is_ok()
+        };
+        let (mut running, mut started) = (0, 0);
+        while started < THREADS.0 || running > 0 {
+            let is_stuck = started >= THREADS.0;
+            if is_stuck {
+                let now = Instant::now();
+                let wait = STUCK.min(until.saturating_duration_since(now));
+                if dropped.recv_timeout(wait).is_ok() {
+                    running -= 1;
+                    continue;
+                }
+                if now >= until {
+                    return false;
+                }
+                if started >= THREADS.1 || all.lock().is_empty() {
+                    continue;
+                }
+            }
+            if !start() {
                 return false;
             }
+            (running, started) = (running + 1, started + 1);
         }
-        (0..THREADS).all(|_| dropped.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok())
+        true
     }
 }
 
@@ -175,10 +198,17 @@ mod tests {
         Known(Some(Table::resume(Arc::new(memory))))
     }
 
+    /// A hundred nodes, with the root.
+    fn many() -> Known {
+        let known = known(&SharedMemory::create(Tables::OpensAndNodes).unwrap());
+        (2..=100).for_each(|node| known.insert(node));
+        known
+    }
+
     fn dropped(known: &Known) -> Vec<u64> {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let hears = heard.clone();
-        assert!(known.drop_all(1, move |node| hears.lock().push(node)));
+        assert!(known.drop_all(1, Duration::ZERO, move |node| hears.lock().push(node)));
         let mut heard = heard.lock().clone();
         heard.sort_unstable();
         heard
@@ -229,5 +259,31 @@ mod tests {
         assert!(memory.have_nodes_overflown());
         known.remove(5, 1);
         assert_eq!(dropped(&known), [1]);
+    }
+
+    /// A page that is just being read is locked until the store answers.
+    #[test]
+    fn a_locked_page_is_waited_for_as_long_as_the_lease_lasts_and_keeps_no_other_node() {
+        let dropped = Arc::new(Mutex::new(Vec::new()));
+        let drops = |locked: Duration| {
+            let dropped = Arc::clone(&dropped);
+            move |node: u64| {
+                // More than the first threads wait.
+                if node % 10 == 0 {
+                    std::thread::sleep(locked);
+                }
+                dropped.lock().push(node);
+            }
+        };
+        let begun = Instant::now();
+        assert!(many().drop_all(1, Duration::from_secs(60), drops(Duration::from_secs(3))));
+        assert!(begun.elapsed() >= Duration::from_secs(3), "longer than without a lease");
+        assert_eq!(dropped.lock().len(), 100);
+        assert!(dropped.lock()[..90].iter().all(|node| node % 10 != 0), "the others were dropped before");
+        dropped.lock().clear();
+        let begun = Instant::now();
+        assert!(!many().drop_all(1, Duration::ZERO, drops(Duration::from_secs(10))));
+        assert!(begun.elapsed() < Duration::from_secs(9), "the lease is over");
+        assert_eq!(dropped.lock().len(), 90);
     }
 }

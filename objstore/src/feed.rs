@@ -19,6 +19,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::Notify;
 
+use crate::latency::{Latency, Recorder};
 use crate::shrink::Shrink;
 pub use objstore_files::Change;
 
@@ -50,6 +51,7 @@ pub(crate) struct Feeds {
     all: Mutex<Vec<Arc<FeedState>>>,
     /// Whether any queue is crowded.
     crowded: AtomicBool,
+    waited: Arc<Recorder>,
 }
 
 /// The lifetime of a feed's mount.
@@ -264,7 +266,13 @@ impl Feeds {
             (!queue.is_settled(queue.published)).then_some(queue.published)
         };
         let concerned = feeds.iter().filter(|feed| concerned(feed));
-        Behind(concerned.filter_map(|feed| Some((feed.clone(), behind(feed)?))).collect())
+        let feeds = concerned.filter_map(|feed| Some((feed.clone(), behind(feed)?))).collect();
+        Behind { feeds, waited: self.waited.clone() }
+    }
+
+    /// How long answers to changes waited until other mounts had applied them; those that did not wait are not counted.
+    pub fn waited(&self) -> Latency {
+        self.waited.read()
     }
 
     /// Ends listening for a mount. For a persistent session, later changes are recorded as undelivered.
@@ -545,7 +553,7 @@ mod tests {
         assert!(!state.wait(1, now));
         assert!(state.give_up() && feed.is_lost() && feed.next().is_none());
         assert!(!state.wait(1, now), "its kernel has caches still");
-        assert!(feeds.behind_of(7, 1).0.is_empty() && feeds.behind_of(7, 2).0.len() == 1);
+        assert!(feeds.behind_of(7, 1).feeds.is_empty() && feeds.behind_of(7, 2).feeds.len() == 1);
         feeds.remove(1);
         assert!(state.wait(1, now));
     }

@@ -23,6 +23,7 @@ const READS: [&str; 34] = [
     "/amphora.admin.v1.Admin/ListSnapshots",
     "/amphora.admin.v1.Admin/ListVolumes",
     "/amphora.admin.v1.Admin/GetVolume",
+    "/amphora.admin.v1.Admin/ListSessions",
     "/amphora.admin.v1.Mounts/MountStats",
     "/amphora.admin.v1.Mounts/WatchMount",
     "/amphora.admin.v1.Mounts/GetNodeStatus",

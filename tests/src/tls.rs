@@ -35,6 +35,19 @@ impl Certificate {
         request("/CN=localhost", &certificate, &key, Some((&authority, &authority_key)), &leaf)?;
         Ok(Self { authority, certificate, key })
     }
+
+    /// A certificate of the same authority for a node of this name, in files beside it.
+    ///
+    /// # Errors
+    /// If openssl is missing or fails.
+    pub fn node(&self, name: &str) -> Result<Self, String> {
+        let [certificate, key] = ["crt", "key"].map(|kind| self.certificate.with_file_name(format!("{name}.{kind}")));
+        let authority_key = self.authority.with_extension("key");
+        let names = format!("subjectAltName=DNS:{name}");
+        let leaf = ["basicConstraints=critical,CA:FALSE", "extendedKeyUsage=clientAuth", &names];
+        request("/CN=node", &certificate, &key, Some((&self.authority, &authority_key)), &leaf)?;
+        Ok(Self { authority: self.authority.clone(), certificate, key })
+    }
 }
 
 fn request(

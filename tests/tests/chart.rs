@@ -102,6 +102,9 @@ fn values_that_the_chart_does_not_know_are_refused() {
         ("cosi.enabled=true", "cosi.secretNamespaces"),
         ("volumes.tls.existingSecret=tls", "node.authority.configMap"),
         ("node.server=no-port", "node/server"),
+        ("volumes.clientAuthority.configMap=ca", "node.certificate"),
+        ("node.certificate.certManager.enabled=true", "dnsNames"),
+        ("node.certificate.volume.emptyDir.sizeLimit=1Mi,node.certificate.existingSecret=s", "several sources"),
     ] {
         let mut command = need!(helm(&["template", "amphora"], None));
         let outcome = run(command.args(["--set", setting]), LIMIT).expect("helm ends");
@@ -188,6 +191,32 @@ fn the_volume_listener_is_reached_by_nodes_alone() {
     let rule = rules.iter().find(|rule| rule["ports"][0]["port"] == "volumes").expect("a rule for the listener");
     let nodes = &rule["from"][0]["podSelector"]["matchLabels"]["app.kubernetes.io/component"];
     assert!(nodes == "node" && rule["from"].as_array().is_some_and(|from| from.len() == 2), "{rule}");
+}
+
+/// A listener that asks for certificates has the authority, and no key of a node; nodes have theirs.
+#[test]
+fn nodes_show_certificates_of_the_authority_that_the_store_asks_for() {
+    for (file, authority) in [("all-values.yaml", "ca.crt"), ("nodes-values.yaml", "nodes.pem")] {
+        let objects = need!(rendered(Some(&chart().join("ci").join(file))));
+        let argument = |container: &str, argument: String| {
+            let all = containers(&objects);
+            let container = all.iter().find(|one| name(one) == container).expect("the container");
+            let given = container["args"].as_array().expect("arguments");
+            assert!(given.iter().any(|arg| *arg == argument), "{file}: {argument}: {given:?}");
+        };
+        argument("amphora", format!("--volume-client-ca=/etc/amphora/client-authority/{authority}"));
+        argument("amphora-node", "--cert=/etc/amphora/node-tls/tls.crt".to_owned());
+        argument("amphora-node", "--key=/etc/amphora/node-tls/tls.key".to_owned());
+        let store = of_kind(&objects, "StatefulSet")[0].to_string();
+        assert!(!store.contains("node-tls"), "{file}: the store has a key of a node");
+    }
+    let objects = need!(rendered(Some(&chart().join("ci/all-values.yaml"))));
+    let certificates = of_kind(&objects, "Certificate");
+    let node = certificates.iter().find(|one| one["metadata"]["name"] == "amphora-node").expect("that of nodes");
+    assert_eq!(node["spec"]["dnsNames"], serde_json::json!(["node-1", "node-2"]));
+    assert_eq!(node["spec"]["usages"], serde_json::json!(["digital signature", "client auth"]));
+    let plain = need!(rendered(None));
+    assert!(!serde_json::to_string(&plain).expect("JSON").contains("client-ca"), "nothing is asked for by default");
 }
 
 #[test]

@@ -9,11 +9,13 @@ mod bucket;
 mod grant;
 mod hidden;
 mod key;
+mod link;
 mod master;
 mod mount;
 mod mount_service;
 mod role;
 mod scrub;
+mod session;
 mod snapshot;
 mod status;
 mod upgrade;
@@ -31,6 +33,7 @@ use tonic::{Code, Request, Response, Status};
 
 use crate::backups::Backups;
 use crate::mounts::Table;
+use crate::volumes::Volumes;
 pub use mount_service::{MountService, mount_routes};
 pub use upgrade::Upgrade;
 
@@ -60,6 +63,8 @@ pub struct Service {
     pub scrub: Arc<objstore::scrub::Worker>,
     /// The times of the last backups.
     pub backups: Arc<Backups>,
+    /// The volume listener, if there is one, and its address.
+    pub volumes: Option<(Volumes, String)>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -197,6 +202,14 @@ impl Admin for Service {
 
     async fn get_volume(&self, r: Request<api::GetVolumeRequest>) -> Answer<api::Volume> {
         volume::get(self, &r.into_inner().id).await.map(Response::new)
+    }
+
+    async fn list_sessions(&self, _: Request<api::ListSessionsRequest>) -> Answer<api::ListSessionsResponse> {
+        session::list(self).await.map(Response::new)
+    }
+
+    async fn end_session(&self, r: Request<api::EndSessionRequest>) -> Answer<api::EndSessionResponse> {
+        session::end(self, &r.into_inner().id).await.map(Response::new)
     }
 
     type ScrubStream = scrub::Scrubbed;

@@ -13,6 +13,7 @@ use tonic::Status;
 
 use super::bucket::name;
 use super::{MountService, finished, refused};
+use crate::config::TlsFiles;
 use crate::credentials::Credentials;
 use crate::mounts::{
     Access, Error, Look, LostMount, MountPoint, Origin, Proof, Remote, Remount, Request, Unmounting, UnservedMount,
@@ -172,6 +173,7 @@ pub(super) fn shown(point: &MountPoint) -> api::MountPoint {
         read_only: point.read_only,
         keep: point.keep,
         server: point.server.clone().unwrap_or_default(),
+        link: point.link.as_ref().map(super::link::shown),
     }
 }
 
@@ -217,7 +219,20 @@ fn remote(request: &api::MountRequest, key: Option<Credentials>) -> objstore::Re
     let ca = String::from_utf8(request.ca_pem.clone()).map_err(not_pem)?;
     let ca = Some(ca).filter(|ca| !ca.is_empty());
     let proof = Proof::AccessKey { id: key.access_key_id, secret: key.secret.reveal().to_owned() };
-    Ok(Remote::new(request.server.clone(), ca, proof))
+    Ok(Remote::new(request.server.clone(), ca, proof).showing(identity(request)?))
+}
+
+/// The certificate that the node shows, by files of this machine.
+fn identity(request: &api::MountRequest) -> objstore::Result<Option<TlsFiles>> {
+    let (certificate, key) = (PathBuf::from(&request.cert_file), PathBuf::from(&request.key_file));
+    match (certificate.as_os_str().is_empty(), key.as_os_str().is_empty()) {
+        (true, true) => Ok(None),
+        (false, false) if certificate.is_absolute() && key.is_absolute() => Ok(Some(TlsFiles { certificate, key })),
+        _ => {
+            let why = "a certificate and its key are named together, by absolute paths";
+            Err(objstore::Error::invalid("certificate", request.cert_file.clone(), why))
+        }
+    }
 }
 
 /// The requested bucket, or the requested snapshot of it.

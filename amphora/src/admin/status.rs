@@ -30,6 +30,7 @@ pub(super) async fn get(service: &Service) -> Result<api::StatusResponse, Status
         damaged_count: damage.len() as u64,
         unserved_mounts: service.mounts.unserved().into_iter().map(super::mount::unserved).collect(),
         lost_mounts: service.mounts.lost().into_iter().map(super::mount::lost).collect(),
+        sessions: Some(super::session::summary(service)),
         damaged: damage.into_iter().take(DAMAGED_MAX).map(scrub::shown).collect(),
     })
 }

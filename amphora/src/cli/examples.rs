@@ -59,6 +59,19 @@ Examples:
   amphora volume ls
   amphora volume show pvc-1";
 
+pub(super) const SESSION: &str = "\
+Examples:
+  amphora session ls
+  amphora session ls --bucket pvc-1
+  amphora session ls --ended
+  amphora session show 0123456789abcdef0123456789abcdef
+  amphora session end 0123456789abcdef0123456789abcdef";
+
+pub(super) const NODE: &str = "\
+Examples:
+  amphora node --server store:7000 --csi-node-endpoint unix:///run/amphora-node/csi.sock
+  amphora node ls";
+
 pub(super) const MOUNT: &str = "\
 Examples:
   amphora mount photos /mnt/photos

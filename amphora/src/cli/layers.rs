@@ -224,7 +224,7 @@ mod tests {
             [("AMPHORA_SERVER", "store:9002"), ("AMPHORA_NO_HOLDER", "true"), ("AMPHORA_LOG_LEVEL", "debug")];
         let env = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into());
         let parsed: Cli = parse(["amphora", "node", "--node-id=n1"].map(OsString::from), &env).expect("parsed");
-        let cli::Command::Node(flags) = parsed.command else { panic!("a node") };
+        let cli::Command::Node(cli::node::Node { flags, .. }) = parsed.command else { panic!("a node") };
         assert_eq!((flags.server.as_deref(), flags.node_id.as_deref()), (Some("store:9002"), Some("n1")));
         assert!(flags.no_holder && !flags.core_dumps && flags.log_level == "debug");
         let (_dir, config) = file("server = \"store:9002\"");

@@ -14,13 +14,17 @@ mod grant;
 mod hidden;
 mod key;
 mod layers;
+mod link;
 mod master;
 mod mount;
+mod node;
+mod node_status;
 mod output;
 mod progress;
 mod restore;
 mod role;
 mod scrub;
+mod session;
 mod snapshot;
 mod status;
 mod upgrade;
@@ -86,6 +90,9 @@ pub enum Command {
     /// Show CSI volumes
     #[command(subcommand, after_help = examples::VOLUME)]
     Volume(volume::Command),
+    /// Show and end the sessions of mounts on other machines
+    #[command(subcommand, after_help = examples::SESSION)]
+    Session(session::Command),
     /// Mount a bucket or a snapshot at a directory
     #[command(after_help = examples::MOUNT)]
     Mount(mount::Mount),
@@ -93,7 +100,8 @@ pub enum Command {
     #[command(after_help = examples::UMOUNT)]
     Umount(mount::umount::Umount),
     /// Run a node: mounts of buckets whose stores are on other machines; it has no store
-    Node(crate::node::NodeFlags),
+    #[command(after_help = examples::NODE)]
+    Node(node::Node),
     /// Run the fd holder, which keeps mounts while no server runs; `serve` starts one if none runs
     Holder(Holder),
     /// Deliver the cache invalidations of a mount to the kernel; `serve` starts one for each persistent mount
@@ -135,7 +143,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(),
     let mut printer = Printer::to_stdout(cli.output);
     match cli.command {
         Command::Serve(flags) => crate::serve::run(flags, cli.admin_endpoint, env),
-        Command::Node(flags) => crate::node::run(flags, cli.admin_endpoint, env),
+        Command::Node(node::Node { look: None, flags }) => crate::node::run(flags, cli.admin_endpoint, env),
         Command::Holder(holder) => holder.run(env),
         Command::Notifier => fuse::run_notifier().map_err(|error| {
             Failure::failed(format!("the process of the server that started this one is gone ({error})"))
@@ -144,7 +152,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(),
         Command::Backup(backup) if backup.is_local() => backup.look_after(&mut printer),
         Command::Completions { shell } => completions(shell, &mut printer),
         command => {
-            let socket = cli.admin_endpoint.map_or_else(|| default_endpoint(env), Ok)?;
+            let socket = match cli.admin_endpoint {
+                Some(named) => named,
+                None => default_endpoint(env).map(|own| if command.is_of_nodes() { or_node(own) } else { own })?,
+            };
             runtime()?.block_on(ask(command, &socket, &mut printer, env))
         }
     }
@@ -159,6 +170,7 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: 
     match command {
         Command::Umount(umount) => return umount.run(socket, env).await,
         Command::Mount(mount) => return mount.run(socket, printer).await,
+        Command::Status if client::is_absent(socket) && node_status::of_own_nodes(printer).await? => return Ok(()),
         _ => {}
     }
     let mut client = Client::connect(socket).await?;
@@ -171,13 +183,15 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: 
         Command::Role(command) => command.run(&mut client, printer).await,
         Command::Snapshot(command) => command.run(&mut client, printer).await,
         Command::Volume(command) => command.run(&mut client, printer).await,
+        Command::Session(command) => command.run(&mut client, printer).await,
+        Command::Node(node::Node { look: Some(look), .. }) => look.run(&mut client, printer).await,
         Command::Scrub(scrub) => scrub.run(&mut client, printer).await,
         Command::Backup(backup) => backup.run(&mut client, printer).await,
         Command::Restore(restore) => restore.run(&mut client, printer).await,
         Command::Status => status::run(&mut client, printer).await,
         Command::Upgrade => upgrade::run(client, socket, printer).await,
         Command::Serve(_)
-        | Command::Node(_)
+        | Command::Node(node::Node { look: None, .. })
         | Command::Holder(_)
         | Command::Notifier
         | Command::Check(_)
@@ -187,6 +201,24 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: 
             unreachable!("needs no server")
         }
     }
+}
+
+impl Command {
+    /// Whether a node answers it, too.
+    fn is_of_nodes(&self) -> bool {
+        match self {
+            Self::Status => true,
+            Self::Mount(mount) => mount.is_look(),
+            _ => false,
+        }
+    }
+}
+
+/// The socket of a server, or that of the node of this machine if no server answers and a node does.
+fn or_node(server: SocketPath) -> SocketPath {
+    let node = crate::config::default_socket(Path::new(crate::node::STATE_DIR), "admin").ok();
+    let node = node.filter(|node| client::is_absent(&server) && !client::is_absent(node));
+    node.unwrap_or(server)
 }
 
 /// The admin socket of the systemd unit's server.
@@ -232,7 +264,7 @@ mod tests {
             "serve --data-dir d --s3-listen 127.0.0.1:0 --http-listen 127.0.0.1:0 --csi-endpoint unix:///a \
              --csi-node-endpoint unix:///b --cosi-endpoint unix:///c --admin-endpoint unix:///d --region r --node-id n \
              --s3-endpoint-url http://s3 --csi-driver-name a.b --cosi-driver-name c.d --cosi-answer-delay 5s --config f \
-             --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --website-listen 127.0.0.1:0 --website-domain w --volume-listen 127.0.0.1:0 --volume-cert c --volume-key k --volume-lease 5s --s3-max-connections 9 \
+             --tls-cert c --tls-key k --s3-domain a.b,c.d --s3-domain e --website-listen 127.0.0.1:0 --website-domain w --volume-listen 127.0.0.1:0 --volume-cert c --volume-key k --volume-client-ca n --volume-lease 5s --s3-max-connections 9 \
              --s3-block-public-access false --s3-presigned-v2 false --s3-access-log-delay 1m --lifecycle-day 10s --scrub-interval off --scrub-rate 1Gi \
              --holder-endpoint unix:///e --start-holder false --no-holder --unmount-at-exit --master-key-file k --core-dumps",
             "holder --socket unix:///e --detached --node d",
@@ -258,9 +290,15 @@ mod tests {
             "snapshot delete s",
             "volume list",
             "volume show b",
+            "session list --bucket b --node n",
+            "session ls --ended --output json",
+            "session show 00000000000000000000000000000001",
+            "session end 00000000000000000000000000000001",
+            "node list",
             "mount b /mnt -o ro,uid=1,gid=2,umask=077,prefix=x/y,readahead=64Ki,cache=off --credentials f",
-            "mount b /mnt --server h:1 --ca c --credentials f",
-            "node --server h:1 --ca c --csi-node-endpoint unix:///c --csi-driver-name a.b --http-listen 127.0.0.1:0 --node-id n",
+            "mount b /mnt --server h:1 --ca c --credentials f --cert c --key k",
+            "mount b /mnt -o server=h:1,credentials=f,cert=c,key=k",
+            "node --server h:1 --ca c --cert c --key k --csi-node-endpoint unix:///c --csi-driver-name a.b --http-listen 127.0.0.1:0 --node-id n",
             "node --state-dir d --node-id n --holder-endpoint unix:///h --start-holder false --no-holder --unmount-at-exit \
              --max-mounts 9 --log-format json --log-level warn --core-dumps --while-needed --detached --again",
             "mount stats",

@@ -2,11 +2,13 @@
 
 use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
+use tonic::Code;
 
 use super::client::{Client, answer};
 use super::output::{Printer, Row, listed, some, time_text};
 use super::progress::share;
 use super::scrub::Damaged;
+use super::session::seconds_text;
 use super::volume::MountPoint;
 use crate::failure::Failure;
 
@@ -22,6 +24,7 @@ struct StatusReport {
     mounts: Vec<MountPoint>,
     unserved_mounts: Vec<Unserved>,
     lost_mounts: Vec<LostMount>,
+    sessions: Sessions,
     poisoned: Option<String>,
     disk_full: bool,
     lifecycle: Lifecycle,
@@ -33,7 +36,7 @@ struct StatusReport {
 /// A mount whose programs get errors.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Unserved {
+pub(super) struct Unserved {
     bucket: Option<String>,
     dir: Option<String>,
     why: String,
@@ -50,7 +53,7 @@ struct LostMount {
 }
 
 impl Unserved {
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let (bucket, dir) =
             (self.bucket.as_deref().unwrap_or("?"), self.dir.as_deref().unwrap_or("an unknown directory"));
         format!("{bucket} at {dir}: programs in it get EIO ({}); to end the mount: amphora umount {dir}", self.why)
@@ -64,6 +67,22 @@ impl LostMount {
             "{bucket} at {dir}: {why}; to mount it again: {command}; to remove it from this list: amphora umount {dir}"
         )
     }
+}
+
+/// The sessions of mounts on other machines, in numbers.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Sessions {
+    volume_address: Option<String>,
+    sessions: u64,
+    nodes: u64,
+    unreached: u64,
+    behind: u64,
+    awaited: u64,
+    behind_ms: u64,
+    fenced: u64,
+    refused_openings: u64,
+    refused_connections: u64,
 }
 
 /// The lifecycle worker.
@@ -104,6 +123,23 @@ impl From<admin::LostMount> for LostMount {
     }
 }
 
+impl From<admin::SessionsStatus> for Sessions {
+    fn from(status: admin::SessionsStatus) -> Self {
+        Self {
+            volume_address: some(status.volume_address),
+            sessions: status.sessions,
+            nodes: status.nodes,
+            unreached: status.unreached,
+            behind: status.behind,
+            awaited: status.awaited,
+            behind_ms: status.behind_ms,
+            fenced: status.fenced,
+            refused_openings: status.refused_openings,
+            refused_connections: status.refused_connections,
+        }
+    }
+}
+
 impl From<admin::LifecycleStatus> for Lifecycle {
     fn from(status: admin::LifecycleStatus) -> Self {
         let admin::LifecycleStatus { completed_unix_ms, bucket, looked_at, expired, errors } = status;
@@ -131,6 +167,7 @@ impl From<admin::StatusResponse> for StatusReport {
             mounts: status.mounts.into_iter().map(MountPoint::from).collect(),
             unserved_mounts: status.unserved_mounts.into_iter().map(Unserved::from).collect(),
             lost_mounts: status.lost_mounts.into_iter().map(LostMount::from).collect(),
+            sessions: status.sessions.unwrap_or_default().into(),
             poisoned: status.poisoned,
             disk_full: status.disk_full,
             lifecycle: status.lifecycle.unwrap_or_default().into(),
@@ -138,6 +175,22 @@ impl From<admin::StatusResponse> for StatusReport {
             damaged_count: status.damaged_count,
             damaged: status.damaged.into_iter().map(Damaged::from).collect(),
         }
+    }
+}
+
+impl Sessions {
+    fn text(&self) -> String {
+        let Self { sessions, nodes, unreached, behind, awaited, fenced, .. } = self;
+        let listener = match &self.volume_address {
+            Some(address) => format!("at {address}"),
+            None => "no volume listener".to_owned(),
+        };
+        let refused = self.refused_openings + self.refused_connections;
+        let behind_for = seconds_text(self.behind_ms);
+        format!(
+            "{sessions} of {nodes} nodes, {listener}; {unreached} unreached, {behind} behind (up to {behind_for}), {awaited} \
+             awaited; {fenced} fenced, {refused} refused since the start"
+        )
     }
 }
 
@@ -180,6 +233,7 @@ impl Row for StatusReport {
         "MOUNTS",
         "UNSERVED MOUNTS",
         "LOST MOUNTS",
+        "SESSIONS",
         "WRITES",
         "LIFECYCLE",
         "SCRUB",
@@ -197,6 +251,7 @@ impl Row for StatusReport {
             mounts.join(", "),
             listed(self.unserved_mounts.iter().map(Unserved::text), self.unserved_mounts.len() as u64),
             listed(self.lost_mounts.iter().map(LostMount::text), self.lost_mounts.len() as u64),
+            self.sessions.text(),
             self.writes(),
             self.lifecycle.text(),
             self.scrub.text(),
@@ -207,6 +262,11 @@ impl Row for StatusReport {
 
 /// Requests the status and prints it.
 pub(super) async fn run(client: &mut Client, printer: &mut Printer) -> Result<(), Failure> {
-    let status = answer(client.status(admin::StatusRequest {}).await)?;
+    let status = match client.status(admin::StatusRequest {}).await {
+        Err(status) if status.code() == Code::Unimplemented => {
+            return super::node_status::of_node(client, printer).await;
+        }
+        status => answer(status)?,
+    };
     printer.one(&StatusReport::from(status))
 }

@@ -5,13 +5,14 @@ use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
 use super::client::{Client, answer};
+use super::link::Link;
 use super::output::{Printer, Row, limit_text, size_text};
 use crate::failure::Failure;
 
 /// What to look at.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// List volumes
+    /// List volumes, with the nodes that they are published to
     #[command(visible_alias = "ls")]
     List,
     /// Show one volume
@@ -51,6 +52,8 @@ pub(super) struct MountPoint {
     keep: bool,
     #[serde(skip_serializing_if = "String::is_empty")]
     server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    link: Option<Link>,
 }
 
 impl MountPoint {
@@ -60,7 +63,8 @@ impl MountPoint {
         let marks = marks.into_iter().map(|(_, mark)| mark).collect::<Vec<_>>().join(", ");
         let marks = if marks.is_empty() { marks } else { format!(" ({marks})") };
         let server = if self.server.is_empty() { String::new() } else { format!(" from {}", self.server) };
-        format!("{} at {}{server}{marks}", self.bucket, self.dir)
+        let link = self.link.as_ref().map(|link| format!(": {}", link.text())).unwrap_or_default();
+        format!("{} at {}{server}{marks}{link}", self.bucket, self.dir)
     }
 }
 
@@ -72,6 +76,7 @@ impl From<admin::MountPoint> for MountPoint {
             read_only: mount.read_only,
             keep: mount.keep,
             server: mount.server,
+            link: mount.link.map(Link::from),
         }
     }
 }

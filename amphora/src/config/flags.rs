@@ -81,6 +81,11 @@ pub struct Flags {
     /// Private key (PEM, not encrypted) of --volume-cert
     #[arg(long, value_name = "FILE")]
     pub volume_key: Option<PathBuf>,
+    /// Certificates (PEM) of the authority for nodes: each connection to --volume-listen has to show a certificate of it, and a
+    /// ticket opens a volume only with one that names its node; reloaded when the file changes [default: no certificate is
+    /// asked for]
+    #[arg(long, value_name = "FILE")]
+    pub volume_client_ca: Option<PathBuf>,
     /// How long a mount on another machine may be out of contact before it is fenced; S3 requests and other mounts wait
     /// for it that long
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = lease)]

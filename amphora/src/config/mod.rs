@@ -22,6 +22,8 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::credentials::Credentials;
 use crate::failure::Failure;
 pub use crate::process::Env;
@@ -106,12 +108,14 @@ pub struct VolumeListener {
     pub listen: SocketAddr,
     /// The certificate; `None`: one that the store's own authority issues.
     pub tls: Option<TlsFiles>,
+    /// The authority whose certificates nodes have to show; `None`: they need none.
+    pub client_ca: Option<PathBuf>,
     /// The lease of sessions.
     pub lease: Duration,
 }
 
 /// The files of a TLS certificate.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TlsFiles {
     /// The certificate chain.
     pub certificate: PathBuf,
@@ -176,7 +180,12 @@ impl Settings {
             s3_listen: flags.s3_listen,
             http_listen: flags.http_listen,
             tls: tls(("--tls-cert", flags.tls_cert), ("--tls-key", flags.tls_key))?,
-            volumes: volumes(flags.volume_listen, flags.volume_cert, flags.volume_key, flags.volume_lease.0)?,
+            volumes: volumes(
+                flags.volume_listen,
+                tls(("--volume-cert", flags.volume_cert), ("--volume-key", flags.volume_key))?,
+                flags.volume_client_ca,
+                flags.volume_lease.0,
+            )?,
             s3_domains: flags.s3_domain.into_iter().collect(),
             website_listen: flags.website_listen,
             website_domains: flags.website_domain.into_iter().collect(),
@@ -244,9 +253,14 @@ fn or_default(socket: Option<SocketPath>, data_dir: &Path, name: &str) -> Result
     socket.map_or_else(|| default_socket(data_dir, name), Ok)
 }
 
-type FileFlag = (&'static str, Option<PathBuf>);
+/// A flag and its file.
+pub type FileFlag = (&'static str, Option<PathBuf>);
 
-fn tls((flag, certificate): FileFlag, (key_flag, key): FileFlag) -> Result<Option<TlsFiles>, Failure> {
+/// A certificate and its key, of two flags that are set both or neither.
+///
+/// # Errors
+/// [`Failure::Usage`] for one without the other.
+pub fn tls((flag, certificate): FileFlag, (key_flag, key): FileFlag) -> Result<Option<TlsFiles>, Failure> {
     let half =
         |set: &str, unset: &str| Err(Failure::usage(format!("{set} is set and {unset} is not: set both or neither")));
     match (certificate, key) {
@@ -259,16 +273,18 @@ fn tls((flag, certificate): FileFlag, (key_flag, key): FileFlag) -> Result<Optio
 
 fn volumes(
     listen: Option<SocketAddr>,
-    certificate: Option<PathBuf>,
-    key: Option<PathBuf>,
+    tls: Option<TlsFiles>,
+    client_ca: Option<PathBuf>,
     lease: Duration,
 ) -> Result<Option<VolumeListener>, Failure> {
-    let tls = tls(("--volume-cert", certificate), ("--volume-key", key))?;
+    let alone = |flag: &str| {
+        let why = format!("{flag} is set and --volume-listen is not: name the address of the volume listener");
+        Err(Failure::usage(why))
+    };
     match listen {
-        Some(listen) => Ok(Some(VolumeListener { listen, tls, lease })),
-        None if tls.is_some() => Err(Failure::usage(
-            "--volume-cert is set and --volume-listen is not: name the address of the volume listener",
-        )),
+        Some(listen) => Ok(Some(VolumeListener { listen, tls, client_ca, lease })),
+        None if tls.is_some() => alone("--volume-cert"),
+        None if client_ca.is_some() => alone("--volume-client-ca"),
         None => Ok(None),
     }
 }

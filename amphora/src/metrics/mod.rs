@@ -6,6 +6,7 @@
 //! - Series whose number grows with the stored data are bounded: see `buckets`.
 
 mod buckets;
+mod links;
 mod mounts;
 mod process;
 mod store;
@@ -70,6 +71,7 @@ impl Metrics {
         ours.register_collector(Box::new(store::StoreStats(sources.store.clone())));
         ours.register_collector(Box::new(mounts::MountFigures(sources.mounts.clone())));
         ours.register_collector(Box::new(mounts::HolderCollector(sources.mounts.clone())));
+        ours.register_collector(Box::new(links::LinkFigures(sources.mounts.clone())));
         ours.register_collector(Box::new(store::LifecycleStats(sources.lifecycle.clone())));
         ours.register_collector(Box::new(store::ScrubStats(sources.store.clone(), sources.scrub.clone())));
         ours.register_collector(Box::new(volumes::VolumeStats(sources.volumes.cloned())));
@@ -89,6 +91,7 @@ pub fn of_node(mounts: &Arc<Table>) -> (Registry, Audit) {
     ours.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
     ours.register_collector(Box::new(mounts::MountFigures(mounts.clone())));
     ours.register_collector(Box::new(mounts::HolderCollector(mounts.clone())));
+    ours.register_collector(Box::new(links::LinkFigures(mounts.clone())));
     let audit = Audit::new(ours, &format!("{:x}", SystemClock.now().millis()));
     (registry, audit)
 }

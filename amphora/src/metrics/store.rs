@@ -51,7 +51,9 @@ impl Collector for StoreStats {
         let help = "Time that callers waited for metadata to be synced, by commits or separate syncs";
         histogram("store_metadata_sync_duration", help, &stats.metadata_sync_latency)?;
         let help = "Duration of each fsync, fdatasync and syncfs of the store, except those of synced commits";
-        histogram("store_fsync_duration", help, &stats.disk_sync_latency)
+        histogram("store_fsync_duration", help, &stats.disk_sync_latency)?;
+        let help = "Time that answers to changes waited until other mounts had dropped what they cache";
+        histogram("mounts_acknowledgement_duration", help, &stats.mounts_wait_latency)
     }
 }
 

@@ -57,7 +57,7 @@ impl Table {
             tracing::info!(bucket = %entry.request.bucket, dir = %dir.display(), busy, "unmounted");
             self.records.remove(dir);
             let mut state = self.state();
-            state.ended.add(&entry.mount.stats());
+            state.ended.add(&entry.mount);
             if busy {
                 state.linger(entry.mount);
             }

@@ -11,6 +11,7 @@
 //!   accessed, because a mount there may be dead.
 
 mod access;
+mod connecting;
 mod directory;
 mod ending;
 mod error;
@@ -48,7 +49,7 @@ pub use totals::{OperationTotal, Totals};
 
 use fuse::{Mount, Mountinfo, StatsSnapshot, WatchedCall};
 use objstore::name::BucketName;
-use objstore_files::FileSession;
+use objstore_files::{FileSession, LinkStats};
 
 use directory::{clear_dead, mounted, refuse_missing};
 use records::Records;
@@ -69,6 +70,8 @@ pub struct MountPoint {
     pub keep: bool,
     /// The store on another machine that has the bucket; `None`: the store of this process.
     pub server: Option<String>,
+    /// The connection to that store.
+    pub link: Option<LinkStats>,
 }
 
 /// All mounts of this process.
@@ -269,7 +272,7 @@ impl Table {
         let mut totals = state.ended.clone();
         for slot in state.slots.values() {
             if let Slot::Mounted(entry) = slot {
-                totals.add(&entry.mount.stats());
+                totals.add(&entry.mount);
             }
         }
         totals
@@ -309,7 +312,7 @@ impl Table {
 
     /// Removes a mount that another program unmounted, once its programs have left. One with --keep stays recorded.
     fn let_go(&self, state: &mut State, entry: Entry) {
-        state.ended.add(&entry.mount.stats());
+        state.ended.add(&entry.mount);
         tracing::info!(bucket = %entry.request.bucket, dir = %entry.dir.display(), "unmounted by another program");
         if !entry.request.keep {
             self.records.remove(&entry.dir);
@@ -371,7 +374,8 @@ impl Slot {
         let attachment = entry.mount.attachment(mountinfo)?;
         let read_only = attachment.read_only || entry.mount.is_fixed_read_only();
         let (bucket, dir, origin, keep) = (bucket.clone(), entry.dir.clone(), *origin, *keep);
-        Some((entry, MountPoint { bucket, dir, read_only, origin, keep, server }))
+        let link = entry.mount.files().link();
+        Some((entry, MountPoint { bucket, dir, read_only, origin, keep, server, link }))
     }
 
     /// Whether another program unmounted the mount.

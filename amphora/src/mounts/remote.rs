@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use node_client::{Options, Unopened};
 use node_session::{Incarnation, SessionId as RemoteId};
-use node_wire::client::{Config, Tls};
+use node_wire::client::Config;
 use node_wire::credential::{Credential, Secret};
 use node_wire::refusal::Reason;
-use node_wire::tls::Trust;
 use objstore::Posix;
 use objstore::clock::{Random as _, SystemRandom};
 use objstore::volume::SessionId;
@@ -21,8 +20,10 @@ use objstore_files::FileSession;
 use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 
+use super::connecting::Connecting;
 use super::request::Request;
 use crate::boot_clock;
+use crate::config::TlsFiles;
 
 /// How long a store may take to answer the opening of a mount.
 const OPENING: Duration = Duration::from_secs(20);
@@ -38,6 +39,9 @@ pub struct Remote {
     pub ca: Option<String>,
     /// What opens the session.
     pub proof: Proof,
+    /// The certificate that the node shows, if it has one.
+    #[serde(default)]
+    pub identity: Option<TlsFiles>,
     /// The id of the session.
     session: u128,
 }
@@ -87,7 +91,13 @@ impl Remote {
         let mut id = [0; 16];
         SystemRandom.fill(&mut id);
         // Its lower half names the deposit with the holder, where zero is no id.
-        Self { server, ca, proof, session: u128::from_be_bytes(id) | 1 }
+        Self { server, ca, proof, identity: None, session: u128::from_be_bytes(id) | 1 }
+    }
+
+    /// This store, to which the node shows a certificate.
+    #[must_use]
+    pub fn showing(self, identity: Option<TlsFiles>) -> Self {
+        Self { identity, ..self }
     }
 
     /// The id of the deposit with the holder.
@@ -119,9 +129,11 @@ impl Node {
     /// # Errors
     /// Why the store refused, or was not reached.
     pub fn open(&self, request: &Request, remote: &Remote, resumes: bool) -> objstore::Result<FileSession> {
-        let trust = remote.ca.as_deref().map_or(Trust::AccessKey, |ca| Trust::Authority(ca.as_bytes()));
-        let unusable = |why: String| objstore::Error::Unusable { why };
-        let tls = Tls::to(&remote.server, trust).map_err(|error| unusable(crate::failure::with_causes(&error)))?;
+        let connecting = Connecting::new(remote);
+        // The mount of an earlier process waits for its files as for its store: they may just be replaced.
+        if let (Err(why), false) = (connecting.check(), resumes) {
+            return Err(objstore::Error::Unusable { why });
+        }
         let config = Config::new(&self.name, Default::default(), remote.proof.credential());
         let options = Options {
             session: RemoteId(remote.session),
@@ -136,7 +148,7 @@ impl Node {
             clock: boot_clock::clock(),
         };
         let random: node_wire::Random = Arc::new(|bytes: &mut [u8]| SystemRandom.fill(bytes));
-        let opened = self.runtime.block_on(node_client::open(tls, config, options, &random));
+        let opened = self.runtime.block_on(node_client::open(connecting, config, options, &random));
         opened.map(FileSession::new).map_err(|error| refused(&remote.server, &error))
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fuse::{LATENCY_BOUNDS_US, StatsSnapshot};
+use fuse::{LATENCY_BOUNDS_US, Mount, StatsSnapshot};
+use objstore::latency::Latency;
+use objstore_files::LinkStats;
 
 /// Sums over mounts.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +16,21 @@ pub struct Totals {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// The connections to stores on other machines.
+    pub links: LinkTotals,
+}
+
+/// Totals of the connections to stores on other machines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkTotals {
+    /// Connections that were opened again.
+    pub reconnects: u64,
+    /// Bytes received from stores.
+    pub received_bytes: u64,
+    /// Bytes sent to stores.
+    pub sent_bytes: u64,
+    /// The times until a call was answered.
+    pub round_trips: Latency,
 }
 
 /// Totals of one operation.
@@ -31,7 +48,12 @@ pub struct OperationTotal {
 
 impl Totals {
     /// Adds the statistics of a mount.
-    pub(super) fn add(&mut self, stats: &StatsSnapshot) {
+    pub(super) fn add(&mut self, mount: &Mount) {
+        self.links.add(mount.files().link());
+        self.add_stats(&mount.stats());
+    }
+
+    fn add_stats(&mut self, stats: &StatsSnapshot) {
         self.read_bytes += stats.read_bytes;
         self.written_bytes += stats.written_bytes;
         for operation in &stats.operations {
@@ -42,6 +64,19 @@ impl Totals {
             for (sum, calls) in total.buckets.iter_mut().zip(&operation.buckets) {
                 *sum += calls;
             }
+        }
+    }
+}
+
+impl LinkTotals {
+    fn add(&mut self, link: Option<LinkStats>) {
+        let Some(link) = link else { return };
+        self.reconnects += link.reconnects;
+        self.received_bytes += link.received_bytes;
+        self.sent_bytes += link.sent_bytes;
+        self.round_trips.total_us += link.round_trips.total_us;
+        for (sum, count) in self.round_trips.buckets.iter_mut().zip(link.round_trips.buckets) {
+            *sum += count;
         }
     }
 }

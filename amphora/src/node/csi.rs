@@ -14,6 +14,7 @@ use objstore::volume::Space;
 use objstore::{Error, Posix, Result};
 use objstore_files::SessionStanding;
 
+use crate::config::TlsFiles;
 use crate::mounts::{Node, Proof, Remote, Request, Table};
 
 /// How long the store may take to say how much space is used.
@@ -27,6 +28,8 @@ pub(super) struct Volumes {
     pub(super) server: String,
     /// The authority (PEM) of `--ca`.
     pub(super) authority: Option<String>,
+    /// The certificate of this node.
+    pub(super) identity: Option<TlsFiles>,
 }
 
 impl Volumes {
@@ -41,7 +44,7 @@ impl Volumes {
             None => Proof::Ticket(ticket),
             Some(key) => Proof::TicketAndKey { ticket, id: key.id.clone(), secret: key.secret.reveal().to_owned() },
         };
-        Ok(Remote::new(self.server.clone(), Some(authority), proof))
+        Ok(Remote::new(self.server.clone(), Some(authority), proof).showing(self.identity.clone()))
     }
 }
 

@@ -6,11 +6,14 @@ use std::path::PathBuf;
 use crate::config::{LogFormat, SocketPath, address, count, filter, word};
 use crate::failure::Failure;
 
+/// The folder of the node of a machine.
+pub const STATE_DIR: &str = "/run/amphora-node";
+
 /// The flags of `amphora node`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct NodeFlags {
     /// Folder of the node: its sockets and a counter; created if it does not exist. It needs no disk: /run will do
-    #[arg(long, value_name = "DIR", default_value = "/run/amphora-node")]
+    #[arg(long, value_name = "DIR", default_value = STATE_DIR)]
     pub state_dir: PathBuf,
     /// Name of this machine at the store [default: the host name]
     #[arg(long, value_name = "NAME", value_parser = word)]
@@ -28,6 +31,13 @@ pub struct NodeFlags {
     /// which each attachment of a volume names]
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
+    /// Certificate chain (PEM) of this node, for a store with --volume-client-ca; it has to name the node. Read again at each
+    /// connection. Needs --key
+    #[arg(long, value_name = "FILE")]
+    pub cert: Option<PathBuf>,
+    /// Private key (PEM, not encrypted) of --cert
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
     /// Address of /metrics, /healthz and /readyz [default: none]
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     pub http_listen: Option<SocketAddr>,

@@ -21,15 +21,16 @@ use node_session::Incarnation;
 use objstore::disk::{Disk as _, RealDisk, read_named};
 use tonic::service::Routes;
 
-pub use flags::NodeFlags;
+pub use flags::{NodeFlags, STATE_DIR};
 
 use crate::admin::{MountService, mount_routes};
-use crate::config::{Env, SocketPath, default_socket};
+use crate::config::{Env, SocketPath, default_socket, tls};
 use crate::endpoints::{DRAIN_LIMIT, OpenListeners, Signals, Sockets, blocking, http};
 use crate::failure::{Failure, with_causes};
 use crate::holder::Missing;
 use crate::mounts::{Ending, Holding, Inheritance, Node, Source, Table};
 use crate::process::{Notify, PassedSockets};
+use crate::tls_pair::FileContent;
 
 /// The most threads that serve requests of the command line.
 const BLOCKING_THREADS: usize = 64;
@@ -78,6 +79,9 @@ async fn serve(flags: NodeFlags, admin: Option<SocketPath>, notify: &Notify) -> 
     let (holding, inheritance) = holding(&flags, &state_dir).await?;
     let node = Node { name: name.clone(), incarnation, runtime: tokio::runtime::Handle::current() };
     let authority = flags.ca.as_deref().map(authority).transpose()?;
+    let identity = tls(("--cert", flags.cert.clone()), ("--key", flags.key.clone()))?;
+    let checked = identity.as_ref().map(FileContent::load).transpose();
+    checked.map_err(|why| Failure::failed(format!("--cert, --key: {why}")))?;
     let table = Table::new(Source::Node(node.clone()), holding, &state_dir, flags.max_mounts);
     let table = table.map_err(|error| Failure::failed(format!("{}: {}", state_dir.display(), with_causes(&error))))?;
     let mounts = Arc::new(table);
@@ -98,7 +102,7 @@ async fn serve(flags: NodeFlags, admin: Option<SocketPath>, notify: &Notify) -> 
         let no_server =
             || Failure::usage("--csi-node-endpoint is set and --server is not: name the store of the volumes");
         let server = flags.server.clone().ok_or_else(no_server)?;
-        let volumes = csi::Volumes { mounts: mounts.clone(), node, server, authority };
+        let volumes = csi::Volumes { mounts: mounts.clone(), node, server, authority, identity };
         let routes = csi_routes(&flags, volumes, &state_dir).await?;
         listeners.open_grpc("CSI node", sockets.open("csi-node", endpoint, &mut passed)?, routes, &audit);
     }

@@ -80,6 +80,13 @@ impl OwnNode {
         })
     }
 
+    /// All such nodes of this machine that run.
+    pub fn running() -> Vec<Self> {
+        let folders = std::fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path());
+        let folders = folders.filter(|folder| folder.is_dir());
+        folders.filter_map(|folder| Self::in_folder(folder).ok().filter(Self::is_running)).collect()
+    }
+
     /// Records which mount it serves, so that other mount namespaces find it.
     pub fn record(&self, dir: &Path) {
         // Without the record it is found from this mount namespace alone.

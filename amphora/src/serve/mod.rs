@@ -175,6 +175,7 @@ impl Server {
         let lifecycle = wiring::lifecycle(settings, store)?;
         let scrub = wiring::scrub(settings, store)?;
         let backups = Arc::new(Backups::open(&settings.data_dir));
+        let volume_address = ports.volume.as_ref().map(|(_, address)| address.to_string());
         let (volumes, volume_url) = wiring::volumes(settings, store, ports.volume.take(), &mut listeners).await?;
         csi_config.authority = wiring::authority(settings).await?;
         let sources = Sources {
@@ -208,6 +209,7 @@ impl Server {
             lifecycle: lifecycle.clone(),
             scrub: scrub.clone(),
             backups,
+            volumes: volumes.zip(volume_address),
         };
         let trail = audit.clone();
         let auditor = s3::Auditor::new(move |change| trail.settings(change));

@@ -108,11 +108,14 @@ pub(super) async fn volumes(
     port: Option<(TcpListener, SocketAddr)>,
     listeners: &mut OpenListeners,
 ) -> Result<(Option<Volumes>, String), Failure> {
-    let Some((VolumeListener { tls, lease, .. }, (listener, address))) = settings.volumes.clone().zip(port) else {
+    let Some((VolumeListener { tls, client_ca, lease, .. }, (listener, address))) = settings.volumes.clone().zip(port)
+    else {
         return Ok(Default::default());
     };
     let data_dir = settings.data_dir.clone();
-    let opened = blocking("the certificate of the volume listener", move || Certificate::open(tls, &data_dir, address));
+    let opened = blocking("the certificate of the volume listener", move || {
+        Certificate::open((tls, client_ca), &data_dir, address)
+    });
     let certificate = opened.await??;
     let volumes = Volumes::new(store, lease)?;
     listeners.open("volume", volumes.clone().serve(listener, certificate.acceptor(), listeners.stopped()));

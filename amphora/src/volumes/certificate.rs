@@ -3,30 +3,31 @@
 //! - The authority's certificate is `volume-ca.pem` in the data folder; nodes trust it. What it issues holds for the
 //!   store's own name, which does not depend on its address, for this machine's host name, and for the address of the
 //!   listener.
-//! - It is replaced while the listener runs: an issued one before it expires, given files when they change.
+//! - It is replaced while the listener runs: an issued one before it expires, given files when they change. So is the
+//!   authority whose certificates nodes have to show. Connections that are open stay as they were admitted.
 //!
 //! A crash leaves the authority's files as they were; an issued certificate is only in memory.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use node_certificate::Authority;
 use node_wire::tls::{Acceptor, Pair, STORE_NAME};
 use objstore::clock::{Clock as _, SystemClock, Timestamp};
-use objstore::disk::{RealDisk, read_named};
+use objstore::disk::RealDisk;
 
 use crate::config::TlsFiles;
 use crate::failure::{Failure, with_causes};
+use crate::tls_pair::{self, FileContent};
 
 /// How often files are looked at, and the expiry of an issued certificate.
 const LOOK: Duration = Duration::from_secs(60);
-/// The largest file of a certificate or key.
-const FILE_MAX: u64 = 1 << 20;
 
-/// What the listener shows, and its replacement. Reads files: not for async threads.
+/// What the listener shows and asks for, and its replacement. Reads files: not for async threads.
 pub struct Certificate {
     source: Source,
+    nodes: Option<Nodes>,
     acceptor: Acceptor,
 }
 
@@ -35,25 +36,48 @@ enum Source {
     Issued { authority: Box<Authority>, names: Vec<String>, renewal: Timestamp },
 }
 
-/// Files as they were read.
-#[derive(PartialEq, Eq)]
-struct FileContent {
-    chain: Vec<u8>,
-    key: zeroize::Zeroizing<Vec<u8>>,
+/// The authority whose certificates nodes have to show.
+struct Nodes {
+    file: PathBuf,
+    pem: Vec<u8>,
+}
+
+impl Nodes {
+    fn load(file: PathBuf) -> Result<Self, Failure> {
+        let failed = |why| Failure::failed(format!("--volume-client-ca: {why}"));
+        let pem = tls_pair::read(&file).map_err(failed)?;
+        Ok(Self { file, pem })
+    }
+}
+
+/// The flags that an error of TLS is about.
+fn given(files: &str, nodes: Option<&Nodes>, why: &str) -> Failure {
+    match nodes {
+        Some(_) => Failure::failed(format!("{files}, --volume-client-ca: {why}")),
+        None => Failure::failed(format!("{files}: {why}")),
+    }
 }
 
 impl Certificate {
     /// The certificate of these files; without files, one of the authority in the data folder, which is made there if
-    /// there is none.
+    /// there is none. With the file of an authority for nodes, each node has to show a certificate of it.
     ///
     /// # Errors
     /// What cannot be read, used or written.
-    pub fn open(files: Option<TlsFiles>, data_dir: &Path, address: SocketAddr) -> Result<Self, Failure> {
+    pub fn open(
+        (files, client_ca): (Option<TlsFiles>, Option<PathBuf>),
+        data_dir: &Path,
+        address: SocketAddr,
+    ) -> Result<Self, Failure> {
+        let nodes = client_ca.map(Nodes::load).transpose()?;
+        let asked = nodes.as_ref().map(|nodes| &nodes.pem[..]);
         match files {
             Some(files) => {
-                let read = FileContent::load(&files).map_err(|why| given(&why))?;
-                let acceptor = Acceptor::new(read.pair(), None).map_err(|error| given(&with_causes(&error)))?;
-                Ok(Self { source: Source::Files(files, read), acceptor })
+                const FLAGS: &str = "--volume-cert, --volume-key";
+                let read = FileContent::load(&files).map_err(|why| Failure::failed(format!("{FLAGS}: {why}")))?;
+                let acceptor = Acceptor::new(read.pair(), asked);
+                let acceptor = acceptor.map_err(|error| given(FLAGS, nodes.as_ref(), &with_causes(&error)))?;
+                Ok(Self { source: Source::Files(files, read), nodes, acceptor })
             }
             None => {
                 let own = |error| Failure::failed(format!("--volume-listen: {}", with_causes(&error)));
@@ -62,11 +86,11 @@ impl Certificate {
                 let names = names(address);
                 let issued = authority.issue(&names, now).map_err(own)?;
                 let pair = Pair { chain_pem: issued.chain_pem.as_bytes(), key_pem: issued.key_pem.as_bytes() };
-                let acceptor = Acceptor::new(pair, None).map_err(|error| Failure::failed(with_causes(&error)))?;
-                Ok(Self {
-                    source: Source::Issued { authority: Box::new(authority), names, renewal: issued.renewal },
-                    acceptor,
-                })
+                let acceptor = Acceptor::new(pair, asked);
+                let acceptor =
+                    acceptor.map_err(|error| given("--volume-listen", nodes.as_ref(), &with_causes(&error)))?;
+                let source = Source::Issued { authority: Box::new(authority), names, renewal: issued.renewal };
+                Ok(Self { source, nodes, acceptor })
             }
         }
     }
@@ -97,44 +121,30 @@ impl Certificate {
     }
 
     fn look(&mut self, now: Timestamp) -> Result<(), String> {
+        let pem = self.nodes.as_ref().map(|nodes| tls_pair::read(&nodes.file)).transpose()?;
+        let is_changed = pem.as_ref() != self.nodes.as_ref().map(|nodes| &nodes.pem);
         match &mut self.source {
             Source::Files(files, known) => {
                 let read = FileContent::load(files)?;
-                if read != *known {
-                    self.acceptor.replace(read.pair(), None).map_err(|error| with_causes(&error))?;
-                    tracing::info!(file = %files.certificate.display(), "the volume listener shows its new certificate");
+                if is_changed || read != *known {
+                    self.acceptor.replace(read.pair(), pem.as_deref()).map_err(|error| with_causes(&error))?;
+                    tracing::info!(file = %files.certificate.display(), "the volume listener uses its new certificates");
                     *known = read;
                 }
             }
-            Source::Issued { authority, names, renewal } if now >= *renewal => {
+            Source::Issued { authority, names, renewal } if is_changed || now >= *renewal => {
                 let issued = authority.issue(names, now).map_err(|error| with_causes(&error))?;
                 let pair = Pair { chain_pem: issued.chain_pem.as_bytes(), key_pem: issued.key_pem.as_bytes() };
-                self.acceptor.replace(pair, None).map_err(|error| with_causes(&error))?;
+                self.acceptor.replace(pair, pem.as_deref()).map_err(|error| with_causes(&error))?;
+                tracing::info!("the volume listener uses its new certificates");
                 *renewal = issued.renewal;
             }
             Source::Issued { .. } => {}
         }
+        if let (Some(nodes), Some(pem)) = (&mut self.nodes, pem) {
+            nodes.pem = pem;
+        }
         Ok(())
-    }
-}
-
-fn given(why: &str) -> Failure {
-    Failure::failed(format!("--volume-cert, --volume-key: {why}"))
-}
-
-impl FileContent {
-    fn load(files: &TlsFiles) -> Result<Self, String> {
-        let read = |path: &Path| {
-            read_named(path, FILE_MAX).map_err(|error| format!("{} cannot be read: {error}", path.display()))
-        };
-        let (chain, _) = read(&files.certificate)?;
-        let (key, permissions) = read(&files.key)?;
-        permissions.of_a_secret().map_err(|why| format!("{} {why}", files.key.display()))?;
-        Ok(Self { chain, key: zeroize::Zeroizing::new(key) })
-    }
-
-    fn pair(&self) -> Pair<'_> {
-        Pair { chain_pem: &self.chain, key_pem: &self.key }
     }
 }
 

@@ -13,8 +13,8 @@ mod store;
 use std::sync::Arc;
 use std::time::Duration;
 
-use node_server::{Server, Settings, Stats};
-use node_session::Terms;
+use node_server::{EndedSession, Server, SessionShown, Settings, Stats};
+use node_session::{Moment, SessionId, Terms};
 use node_wire::tls::Acceptor;
 use objstore::Store;
 use objstore::clock::{Random as _, SystemRandom};
@@ -95,6 +95,33 @@ impl Volumes {
             server.serve(listener, tls, shutdown).await
         });
         served.await.map_err(std::io::Error::other)?
+    }
+
+    /// The sessions that are served or awaited.
+    pub fn sessions(&self) -> Vec<SessionShown> {
+        self.server.sessions()
+    }
+
+    /// The last sessions that ended, the newest first.
+    pub fn ended(&self) -> Vec<EndedSession> {
+        self.server.ended()
+    }
+
+    /// The time of the clock that the moments of sessions are read from.
+    pub fn now(&self) -> Moment {
+        self.server.now()
+    }
+
+    /// Ends a session: its node gets ESTALE. When this returns, nothing of it is executed any more. It is finished also if
+    /// the caller does not wait.
+    ///
+    /// # Errors
+    /// If the listener has no threads any more.
+    pub async fn end_session(&self, id: SessionId) -> std::io::Result<()> {
+        let stopped = || std::io::Error::other("the volume listener has stopped");
+        let runtime = self.runtime.0.as_ref().ok_or_else(stopped)?;
+        let server = Arc::clone(&self.server);
+        runtime.spawn(async move { server.end_session(id).await }).await.map_err(std::io::Error::other)
     }
 
     /// Counts for metrics.

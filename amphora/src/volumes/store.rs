@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use node_codec::{decode_reply, encode_reply};
-use node_server::{Done, Opened, Opening, Settled, StoredSession};
+use node_server::{Done, Named, Opened, Opening, Settled, StoredSession};
 use node_session::slot::{Outcome, Outcomes as _};
 use node_session::{Boot, CallId, Digest, SessionId, Terms};
 use node_wire::credential::{Claim, Secret};
 use node_wire::refusal::{Reason, Refusal};
 use objstore::name::BucketName;
-use objstore::volume::{OpenRemote, RemoteSession, SlotCall};
-use objstore::{Error, Posix, Store};
+use objstore::volume::{OpenRemote, RemoteAbout, RemoteSession, SlotCall};
+use objstore::{Error, Posix, Store, certificate};
 use objstore_files::{Answer, Context, FileService, Op, Reply};
 
 use crate::failure::with_causes;
@@ -60,6 +60,22 @@ fn text(ticket: &[u8]) -> objstore::Result<String> {
     String::from_utf8(ticket.to_vec()).map_err(|_| why())
 }
 
+/// Whether the node's certificate has its name, where nodes need certificates: a stolen ticket is worth nothing without the
+/// key of its node.
+fn names_node(certificate: &[u8], node: &str) -> objstore::Result<()> {
+    let names = certificate::names(certificate);
+    if names.iter().any(|name| name.eq_ignore_ascii_case(node)) {
+        return Ok(());
+    }
+    let named = names.iter().map(|name| format!("\"{}\"", name.escape_debug())).collect::<Vec<_>>().join(", ");
+    let why = format!(
+        "the certificate of the node names {}, not \"{node}\": give it a certificate with the node's name (--node-id) as a \
+         DNS name or common name",
+        if named.is_empty() { "nobody" } else { &named }
+    );
+    Err(Error::Denied { why })
+}
+
 fn certificate_alone() -> Error {
     let why = "a certificate opens no volume: show the ticket of its publication, or an access key".to_owned();
     Error::Denied { why }
@@ -80,7 +96,10 @@ impl node_server::Store for Sessions {
         }
     }
 
-    fn admit(&self, claim: &Claim, node: &str) -> Result<(), Refusal> {
+    fn admit(&self, claim: &Claim, node: &str, certificate: Option<&[u8]>) -> Result<(), Refusal> {
+        if claim.ticket().is_some() {
+            certificate.map_or(Ok(()), |certificate| names_node(certificate, node)).map_err(|error| refusal(&error))?;
+        }
         let admitted = match claim.ticket() {
             Some(ticket) => text(ticket).and_then(|ticket| self.store.published_bucket(node, &ticket)).map(drop),
             None if matches!(claim, Claim::Certificate(_)) => Err(certificate_alone()),
@@ -102,6 +121,11 @@ impl node_server::Store for Sessions {
 
     fn end(&self, session: SessionId) -> objstore::Result<()> {
         self.store.end_remote(session)
+    }
+
+    fn named(&self, session: SessionId) -> Named {
+        let shown = self.store.remote_session(session).map(|session| session.shown());
+        shown.map(|RemoteAbout { node, bucket, .. }| Named { node, bucket: bucket.to_string() }).unwrap_or_default()
     }
 
     fn recorded(&self) -> Vec<SessionId> {

@@ -137,6 +137,9 @@ impl Link {
             lease.resumed(renewed);
         }
         let mut heard = self.heard.lock();
+        if heard.1 > Standing::Fresh {
+            tracing::info!("the store of a mount is reached again");
+        }
         *heard = (heard.0.max(sent), Standing::Fresh);
     }
 
@@ -155,7 +158,8 @@ impl Link {
             return self.lose(&Refusal::new(Reason::Session, why));
         }
         if drops {
-            tracing::warn!(?standing, "the store of a mount is not reached: nothing is served from caches");
+            let why = self.client.stats().why.unwrap_or_default();
+            tracing::warn!(?standing, why, "the store of a mount is not reached: nothing is served from caches");
             self.stream.drop_caches();
         }
     }

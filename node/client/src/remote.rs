@@ -9,7 +9,7 @@ use node_session::Incarnation;
 use node_session::lease::Standing;
 use node_wire::client::CallError;
 use objstore_base::error::Result;
-use objstore_files::{About, Answer, Changes, Context, FileService, Op, RequestId, SessionStanding};
+use objstore_files::{About, Answer, Changes, Context, FileService, LinkStats, Op, RequestId, SessionStanding};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -94,6 +94,27 @@ impl FileService for Remote {
 
     fn keeps_locks(&self) -> bool {
         self.link.keeps_locks.load(Ordering::Acquire)
+    }
+
+    fn link(&self) -> Option<LinkStats> {
+        let now = (self.link.clock())();
+        let stats = self.link.client.stats();
+        let lost = match &*self.link.stage.borrow() {
+            Stage::Lost(refusal) => Some(refusal.message.clone()),
+            Stage::Opening | Stage::Open => None,
+        };
+        Some(LinkStats {
+            session: self.link.options.session.0,
+            standing: FileService::standing(self),
+            lease_left: self.link.lease.lock().as_ref().map_or(Duration::ZERO, |lease| lease.left(now)),
+            connections: stats.connections,
+            reconnects: stats.reconnects,
+            under_way: stats.under_way,
+            round_trips: stats.round_trips,
+            received_bytes: stats.bytes.received,
+            sent_bytes: stats.bytes.sent,
+            why: lost.or(stats.why),
+        })
     }
 
     /// No longer than the lease is fresh.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use node_codec::session::{Answered, Sent, read, write};
 use node_codec::{CALL_BYTES_MAX, decode_call, encode_reply, within_one_reply};
 use node_session::{CallId, Digest, Incarnation};
+use node_wire::budget::Held;
 use node_wire::header::{HEAD_BYTES, REPLY_HEAD_BYTES};
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::{Answer, Call};
@@ -22,8 +23,17 @@ const HEAD_REPLY_BYTES: usize = REPLY_HEAD_BYTES as usize - 1024;
 // The longest call fits into a frame with its number and slot.
 const _: () = assert!(CALL_BYTES_MAX + 1024 <= HEAD_BYTES as usize);
 
-/// Answers a call of a session.
+/// Answers a call of a session, and counts it.
 pub(crate) async fn answer(session: &Arc<Session>, call: Call) -> Result<Answer, Refusal> {
+    let _under_way = session.counts.call();
+    let answered = execute_or_replay(session, call).await;
+    if answered.is_ok() {
+        session.counts.answer();
+    }
+    answered
+}
+
+async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer, Refusal> {
     let sent: Sent = read(call.head).map_err(|error| Refusal::new(Reason::Protocol, error.to_string()))?;
     let incarnation = Incarnation(sent.incarnation);
     session.check(incarnation)?;
@@ -53,7 +63,7 @@ pub(crate) async fn answer(session: &Arc<Session>, call: Call) -> Result<Answer,
         Step::Wait(pending) => wait(pending).await?,
         Step::Run(done) => {
             let pending = done.subscribe();
-            execute(session, (number, digest), (context, op), call.payload, done);
+            execute(session, (number, digest), (context, op), (call.payload, call.memory), done);
             wait(pending).await?
         }
     };
@@ -95,7 +105,7 @@ fn execute(
     session: &Arc<Session>,
     (number, digest): (CallId, Digest),
     (context, op): (Context, Op<'static>),
-    data: Bytes,
+    (data, memory): (Bytes, Held),
     done: tokio::sync::watch::Sender<Option<Bytes>>,
 ) {
     let session = Arc::clone(session);
@@ -103,6 +113,8 @@ fn execute(
         let stored = Arc::clone(&session.stored);
         let waits = op.waits_for_others();
         let change = move || {
+            // Counted as long as the bytes are there, also if the connection has ended.
+            let _memory = memory;
             let changed = stored.change((number, digest), &context, op, &data);
             let waits = waits && changed.is_ok();
             (Bytes::from(encode_reply(&changed.map(|done| done.answer)).0), waits)
@@ -110,6 +122,7 @@ fn execute(
         let done_there = session.share.run(change).await;
         // No thread is held meanwhile. What only counts waits for nobody: other machines may wait for a lookup here.
         if done_there.as_ref().is_some_and(|(_, waits)| *waits) {
+            let _waiting = session.counts.wait();
             session.stored.settled().await;
         }
         let head = done_there.map(|(head, _)| head);

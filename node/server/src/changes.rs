@@ -108,6 +108,11 @@ impl Deliveries {
         state.outbox.undelivered().next().map_or(state.outbox.published(), |(oldest, _)| oldest - 1)
     }
 
+    /// The unacknowledged parts of batches.
+    pub(crate) fn count(&self) -> u64 {
+        self.state.lock().outbox.undelivered().count() as u64
+    }
+
     /// How long the node has left a change unacknowledged.
     pub(crate) fn owed(&self, now: Moment) -> Duration {
         self.state.lock().outbox.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest))

@@ -8,6 +8,7 @@ use node_session::Incarnation;
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::{Answer, Peer};
 
+use crate::ended::Why;
 use crate::session::Session;
 use crate::shared::{Identity, Shared};
 use crate::store::{Opening, Store};
@@ -24,7 +25,7 @@ pub(crate) async fn answer<S: Store>(
         return Err(Refusal::new(Reason::Protocol, "the node asks for nothing that this release knows"));
     };
     let head = match ask {
-        Ask::Open(asked) => open(shared, peer, asked).await?,
+        Ask::Open(asked) => open(shared, peer, asked).await.inspect_err(|why| refused(shared, peer, why))?,
         Ask::Renew(renewal) => renew(shared, &shared.opened(peer)?, renewal).await?,
         Ask::Follow(_) => {
             let session = shared.opened(peer)?;
@@ -41,11 +42,20 @@ pub(crate) async fn answer<S: Store>(
             write(&Nothing {})
         }
         Ask::End(_) => {
-            shared.end(&shared.opened(peer)?).await;
+            shared.end(&shared.opened(peer)?, Why::Closed).await;
             write(&Nothing {})
         }
     };
     Ok(Answer { head, payload: Bytes::new() })
+}
+
+/// Counts a refused opening. One that is only too early is tried again at once, so the log has none of these.
+fn refused<S: Store>(shared: &Shared<S>, peer: &Peer<Identity>, refusal: &Refusal) {
+    shared.counters.openings.refused(refusal.reason);
+    if !refusal.passes() {
+        let Refusal { reason, message, .. } = refusal;
+        tracing::info!(node = peer.node, from = %peer.from, %reason, why = message, "the session of a node was refused");
+    }
 }
 
 /// Opens a session in a task of its own: it is in the table or not open at all, also if the connection ends.
@@ -110,7 +120,9 @@ async fn at_the_store<S: Store>(
     if !shared.table.opened(id, Some(Arc::clone(&session))) {
         return Err(Refusal::new(Reason::Stopping, "the server is stopping; connect again"));
     }
-    tracing::info!(node = opening.node, bucket = opening.bucket, "a node opened a session");
+    let named = shared.named(id).await;
+    let session_id = format!("{:032x}", id.0);
+    tracing::info!(session = session_id, node = opening.node, bucket = named.bucket, "a node opened a session");
     Ok(session)
 }
 

@@ -12,12 +12,16 @@
 
 mod calls;
 mod changes;
+mod connections;
 mod control;
+mod counts;
+mod ended;
 mod listener;
 mod refusals;
 mod server;
 mod session;
 mod shared;
+mod shown;
 mod slots;
 mod store;
 mod table;
@@ -27,8 +31,11 @@ use std::sync::Arc;
 
 use node_session::Moment;
 
+pub use connections::ConnectionShown;
+pub use ended::{EndedSession, Named, Why};
 pub use listener::Listener;
 pub use server::{Server, Settings, Stats};
+pub use shown::{SessionShown, State};
 pub use store::{Done, Opened, Opening, Settled, Store, StoredSession};
 
 /// A clock of this machine that counts suspension too, given as an argument.

@@ -26,24 +26,34 @@ impl<S: Store> Service for Listener<S> {
         self.0.admissions.run(move || store.secret(&id)).await.flatten()
     }
 
-    async fn admit(&self, claim: Claim, hello: &Hello, _role: Role) -> Result<Identity, Refusal> {
+    async fn admit(
+        &self,
+        claim: Claim,
+        hello: &Hello,
+        _role: Role,
+        certificate: Option<Bytes>,
+    ) -> Result<Identity, Refusal> {
         let Ok(id) = <[u8; 16]>::try_from(&hello.session[..]) else {
             return Err(Refusal::new(Reason::Protocol, "the id of a session has 16 bytes"));
         };
         let (store, shown, node) = (Arc::clone(&self.0.store), claim.clone(), hello.node.clone());
-        let judged = self.0.admissions.run(move || store.admit(&shown, &node)).await;
+        let judged = self.0.admissions.run(move || store.admit(&shown, &node, certificate.as_deref())).await;
         judged.unwrap_or_else(|| Err(Refusal::new(Reason::Other, "the credential could not be checked")))?;
         Ok(Identity {
             session: SessionId(u128::from_be_bytes(id)),
             claim,
             incarnation: OnceLock::new(),
             notices: OnceLock::new(),
+            counted: OnceLock::new(),
         })
     }
 
     fn connected(&self, peer: &Arc<Peer<Identity>>, notices: Notices) {
         // Set once: this is called once for a connection.
         let _ = peer.identity.notices.set(notices);
+        let (session, now) = (peer.identity.session, (self.0.clock)());
+        let counted = self.0.connections.enter(session, (peer.role, peer.from), &peer.traffic, now);
+        let _ = peer.identity.counted.set(counted);
     }
 
     async fn call(&self, peer: Arc<Peer<Identity>>, call: Call) -> Result<Answer, Refusal> {

@@ -6,17 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use node_session::{SessionId, Terms};
+use node_session::{Moment, SessionId, Terms};
 use node_wire::Random;
-use node_wire::server::Limits;
+use node_wire::server::{Limits, Refused};
 use node_wire::tls::Acceptor;
+use node_wire::traffic::Bytes;
 use tokio::net::TcpListener;
 
 use crate::Clock;
+use crate::ended::{EndedSession, Why};
 use crate::listener::Listener;
 use crate::refusals::fenced;
 use crate::session::Session;
 use crate::shared::{Counters, Shared};
+use crate::shown::{self, SessionShown};
 use crate::store::Store;
 use crate::table::Table;
 use crate::workers::Workers;
@@ -64,6 +67,14 @@ pub struct Stats {
     pub refused: u64,
     /// Sessions that were ended because their lease was over.
     pub expired: u64,
+    /// Sessions that ended, by [`Why::ALL`].
+    pub ended: [u64; Why::ALL.len()],
+    /// Connections that were not admitted.
+    pub connections_refused: Refused,
+    /// Refused openings of sessions by admitted peers.
+    pub openings_refused: Refused,
+    /// The bytes of admitted connections.
+    pub bytes: Bytes,
 }
 
 /// The connections of a server.
@@ -93,6 +104,8 @@ impl<S: Store> Server<S> {
             admissions,
             endings,
             counters: Counters::default(),
+            connections: Default::default(),
+            ended: Default::default(),
         });
         let wire = node_wire::server::Server::new(Listener(Arc::clone(&shared)), settings.limits, 0, random);
         Self { shared, wire, look: settings.look }
@@ -100,10 +113,38 @@ impl<S: Store> Server<S> {
 
     /// Counts for metrics.
     pub fn stats(&self) -> Stats {
-        let Counters { answered, refused, expired } = &self.shared.counters;
+        let Counters { answered, refused, expired, openings } = &self.shared.counters;
         let [answered, refused, expired] = [answered, refused, expired].map(|count| count.load(Ordering::Relaxed));
         let sessions = self.shared.table.count() as u64;
-        Stats { sessions, connections: self.wire.connections() as u64, answered, refused, expired }
+        Stats {
+            sessions,
+            connections: self.wire.connections() as u64,
+            answered,
+            refused,
+            expired,
+            ended: self.shared.ended.counts(),
+            connections_refused: self.wire.refused(),
+            openings_refused: openings.read(),
+            bytes: self.wire.traffic(),
+        }
+    }
+
+    /// Every session that is open here or awaited, and what this process knows of it.
+    pub fn sessions(&self) -> Vec<SessionShown> {
+        let now = (self.shared.clock)();
+        let (open, awaited) = self.shared.table.all(now);
+        let open = open.iter().map(|session| shown::open(session, &self.shared.connections, now));
+        open.chain(awaited.into_iter().map(|(id, lease)| shown::awaited(id, lease))).collect()
+    }
+
+    /// The last sessions that ended, the newest first.
+    pub fn ended(&self) -> Vec<EndedSession> {
+        self.shared.ended.last()
+    }
+
+    /// The time of the clock that the moments of sessions are read from.
+    pub fn now(&self) -> Moment {
+        (self.shared.clock)()
     }
 
     /// Serves a listener until `shutdown` completes. Sessions are then left to the next process.
@@ -126,12 +167,14 @@ impl<S: Store> Server<S> {
         served
     }
 
-    /// Ends a session from outside, as when its volume is no longer published to its node. Once this returns, nothing that
-    /// the node sends is executed.
+    /// Ends a session because an administrator wants it. Once this returns, nothing that the node sends is executed.
     pub async fn end_session(&self, id: SessionId) {
         match self.shared.table.find(id) {
-            Some(session) => end(&self.shared, &self.wire, &session).await,
-            None => self.shared.end_at_the_store(id).await,
+            Some(session) => end(&self.shared, &self.wire, &session, Why::Administrator).await,
+            None => {
+                self.shared.table.forget(id);
+                self.shared.end_recorded(id, Why::Administrator).await;
+            }
         }
     }
 
@@ -140,20 +183,22 @@ impl<S: Store> Server<S> {
     async fn end_overdue(&self) {
         loop {
             tokio::time::sleep(self.look).await;
-            let (over, lost) = self.shared.table.overdue((self.shared.clock)());
+            let now = (self.shared.clock)();
+            let (over, lost) = self.shared.table.overdue(now);
+            self.shared.connections.forget(|id| self.shared.table.find(id).is_some());
             for session in over {
-                tracing::warn!(session = ?session.id, "a node's session is ended: its lease is over, or its access has ended");
+                let why = session.why_overdue(now);
                 session.close();
                 let (shared, wire) = (Arc::clone(&self.shared), self.wire.clone());
                 tokio::spawn(async move {
-                    end(&shared, &wire, &session).await;
+                    end(&shared, &wire, &session, why).await;
                     shared.counters.expired.fetch_add(1, Ordering::Relaxed);
                 });
             }
             for id in lost {
                 let shared = Arc::clone(&self.shared);
                 tokio::spawn(async move {
-                    shared.end_at_the_store(id).await;
+                    shared.end_recorded(id, Why::Absent).await;
                     shared.counters.expired.fetch_add(1, Ordering::Relaxed);
                 });
             }
@@ -162,7 +207,7 @@ impl<S: Store> Server<S> {
 }
 
 /// Ends an open session, and closes its connections.
-async fn end<S: Store>(shared: &Arc<Shared<S>>, wire: &Wire<S>, session: &Arc<Session>) {
-    shared.end(session).await;
+async fn end<S: Store>(shared: &Arc<Shared<S>>, wire: &Wire<S>, session: &Arc<Session>, why: Why) {
+    shared.end(session, why).await;
     wire.end_session(&session.name, &fenced());
 }

@@ -15,6 +15,8 @@ use parking_lot::Mutex;
 
 use crate::Clock;
 use crate::changes::Deliveries;
+use crate::counts::Counts;
+use crate::ended::Why;
 use crate::refusals::{fenced, superseded};
 use crate::slots::{SLOTS, Slots, first_slot};
 use crate::store::{Opening, StoredSession};
@@ -33,6 +35,9 @@ pub(crate) struct Session {
     pub(crate) control: Share,
     pub(crate) slots: Slots,
     pub(crate) deliveries: Arc<Deliveries>,
+    /// When this process opened it.
+    pub(crate) since: Moment,
+    pub(crate) counts: Counts,
     terms: Terms,
     node: String,
     claim: Claim,
@@ -60,6 +65,8 @@ impl Session {
             control,
             slots,
             deliveries: Arc::new(Deliveries::new(boot, terms.changes)),
+            since: now,
+            counts: Counts::default(),
             terms,
             node: opening.node.clone(),
             claim: opening.claim.clone(),
@@ -133,11 +140,33 @@ impl Session {
     /// Renews the lease, unless changes wait for the node's acknowledgement for too long. A renewal and a reconnection both
     /// come through here: a node that acknowledges nothing would otherwise keep them waiting for as long as it reconnects.
     fn keep(&self, now: Moment) -> bool {
-        let renewed = self.deliveries.owed(now) < self.terms.acknowledgement();
+        let renewed = !self.is_behind(now);
         if renewed {
             self.lease.lock().renew(now);
         }
         renewed
+    }
+
+    /// Whether the node has left a change unacknowledged for too long.
+    pub(crate) fn is_behind(&self, now: Moment) -> bool {
+        self.deliveries.owed(now) >= self.terms.acknowledgement()
+    }
+
+    /// How long the lease lasts from now on, and how long ago it was renewed.
+    pub(crate) fn lease(&self, now: Moment) -> (Duration, Duration) {
+        let lease = self.lease.lock();
+        (lease.left(now), lease.age(now))
+    }
+
+    /// Why the session is overdue.
+    pub(crate) fn why_overdue(&self, now: Moment) -> Why {
+        if !self.lease.lock().is_over(now) {
+            Why::Access
+        } else if self.is_behind(now) {
+            Why::Behind
+        } else {
+            Why::Lease
+        }
     }
 
     /// Requests whose recorded outcomes are no longer needed.

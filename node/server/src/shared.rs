@@ -7,9 +7,12 @@ use std::time::Duration;
 use node_session::{Incarnation, SessionId};
 use node_wire::credential::Claim;
 use node_wire::refusal::{Reason, Refusal};
+use node_wire::server::Refusals;
 use node_wire::service::{Answer, Notices, Peer};
 
 use crate::Clock;
+use crate::connections::{Connections, Counted};
+use crate::ended::{Ended, EndedSession, Named, Why};
 use crate::session::Session;
 use crate::store::Store;
 use crate::table::Table;
@@ -26,6 +29,8 @@ pub struct Identity {
     pub(crate) incarnation: OnceLock<u64>,
     /// Reaches the node over this connection.
     pub(crate) notices: OnceLock<Notices>,
+    /// Counts this connection while it lives.
+    pub(crate) counted: OnceLock<Counted>,
 }
 
 /// What all connections share.
@@ -41,6 +46,8 @@ pub(crate) struct Shared<S> {
     /// The threads on which sessions are ended, which may wait for the end of other sessions.
     pub(crate) endings: Share,
     pub(crate) counters: Counters,
+    pub(crate) connections: Connections,
+    pub(crate) ended: Ended,
 }
 
 impl<S: Store> Shared<S> {
@@ -71,17 +78,40 @@ impl<S: Store> Shared<S> {
     }
 
     /// Ends a session: no more calls, then the store's transaction, then its changes.
-    pub(crate) async fn end(self: &Arc<Self>, session: &Arc<Session>) {
+    pub(crate) async fn end(self: &Arc<Self>, session: &Arc<Session>, why: Why) {
         session.close();
         let (shared, ending) = (Arc::clone(self), Arc::clone(session));
         // In a task of its own: it is finished also if the connection that asked for it ends.
         let ended = tokio::spawn(async move {
+            let named = shared.named(ending.id).await;
             shared.end_at_the_store(ending.id).await;
             let stopping = Arc::clone(&ending);
             shared.endings.run(move || stopping.stop()).await;
-            shared.table.remove(ending.id);
+            // Two may end it at the same time: it ended once.
+            if shared.table.remove(ending.id).is_some() {
+                shared.ended(ending.id, named, why);
+            }
         });
         let _ = ended.await;
+    }
+
+    /// Ends a session that is recorded and not open here, because its node did not come back, or from outside.
+    pub(crate) async fn end_recorded(&self, id: SessionId, why: Why) {
+        let named = self.named(id).await;
+        self.end_at_the_store(id).await;
+        if named != Named::default() {
+            self.ended(id, named, why);
+        }
+    }
+
+    fn ended(&self, id: SessionId, named: Named, why: Why) {
+        self.ended.add(EndedSession { id, named, why, at: (self.clock)() });
+    }
+
+    /// Whose session it is, for operators.
+    pub(crate) async fn named(&self, id: SessionId) -> Named {
+        let store = Arc::clone(&self.store);
+        self.endings.run(move || store.named(id)).await.unwrap_or_default()
     }
 
     /// Ends a session at the store, however often it takes: until then others wait for it.
@@ -104,6 +134,8 @@ pub(crate) struct Counters {
     pub(crate) answered: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) expired: AtomicU64,
+    /// Refused openings of sessions.
+    pub(crate) openings: Refusals,
 }
 
 impl Counters {

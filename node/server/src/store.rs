@@ -10,6 +10,8 @@ use node_wire::refusal::Refusal;
 use objstore_base::error::Result;
 use objstore_files::{Answer, Context, FileService, Op};
 
+use crate::ended::Named;
+
 /// A store, as its listener for nodes sees it. All methods may wait for the disk.
 pub trait Store: Send + Sync + 'static {
     /// The number of this opening of the store.
@@ -18,11 +20,12 @@ pub trait Store: Send + Sync + 'static {
     /// The secret of an access key; `None` if the key is unknown or revoked.
     fn secret(&self, access_key: &str) -> Option<Secret>;
 
-    /// Decides about a connection of the node of this name, whose proof is checked.
+    /// Decides about a connection of the node of this name, whose proof is checked. `certificate` (DER) is of the authority
+    /// for nodes, if the listener has one.
     ///
     /// # Errors
     /// The refusal that the node receives.
-    fn admit(&self, claim: &Claim, node: &str) -> std::result::Result<(), Refusal>;
+    fn admit(&self, claim: &Claim, node: &str, certificate: Option<&[u8]>) -> std::result::Result<(), Refusal>;
 
     /// Opens a session, or goes on with one that the store has recorded. It is recorded durably when this returns.
     ///
@@ -37,6 +40,11 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// The session is not ended; this is tried again.
     fn end(&self, session: SessionId) -> Result<()>;
+
+    /// Whose session this is, for operators and the log. Asked before the session is ended.
+    fn named(&self, _session: SessionId) -> Named {
+        Named::default()
+    }
 
     /// The sessions that the store has recorded. Each gets a lease from the start of the listener on, and is ended if its
     /// node does not come back.

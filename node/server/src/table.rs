@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use node_session::lease::Granted;
 use node_session::{Moment, SessionId, Terms};
@@ -86,6 +87,18 @@ impl Table {
         self.state.lock().open.remove(&id)
     }
 
+    /// Takes a recorded session that is not back, so that nobody else ends it.
+    pub(crate) fn forget(&self, id: SessionId) -> bool {
+        self.state.lock().absent.remove(&id).is_some()
+    }
+
+    /// All open sessions, and those that are not back with what is left of their leases and how old they are.
+    pub(crate) fn all(&self, now: Moment) -> (Vec<Arc<Session>>, Vec<(SessionId, (Duration, Duration))>) {
+        let state = self.state.lock();
+        let absent = state.absent.iter().map(|(id, lease)| (*id, (lease.left(now), lease.age(now))));
+        (state.open.values().cloned().collect(), absent.collect())
+    }
+
     /// Sessions whose lease is over: open ones, and recorded ones that did not come back.
     pub(crate) fn overdue(&self, now: Moment) -> (Vec<Arc<Session>>, Vec<SessionId>) {
         let state = &mut *self.state.lock();
@@ -107,8 +120,6 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn at(millis: u64) -> Moment {

@@ -123,6 +123,20 @@ impl Loopback {
         self.running.lock().as_ref().expect("a listener").server.stats()
     }
 
+    /// Why the sessions ended that did, the last one first.
+    pub fn ended(&self) -> Vec<&'static str> {
+        let ended = self.running.lock().as_ref().expect("a listener").server.ended();
+        ended.into_iter().map(|session| session.why.name()).collect()
+    }
+
+    /// The sessions as operators are shown them: how they stand, their connections and reconnections.
+    pub fn shown(&self) -> Vec<(&'static str, usize, u64)> {
+        let sessions = self.running.lock().as_ref().expect("a listener").server.sessions();
+        let shown =
+            |session: &node_server::SessionShown| (session.state.name(), session.connections.len(), session.reconnects);
+        sessions.iter().map(shown).collect()
+    }
+
     /// A node's session, whose files are served by what the store has opened.
     pub fn serve(&self, files: impl FileService + 'static) -> Remote {
         let files: Mutex<Option<Box<dyn FileService>>> = Mutex::new(Some(Box::new(files)));

@@ -49,7 +49,7 @@ impl Store for Memory {
         None
     }
 
-    fn admit(&self, claim: &Claim, _node: &str) -> std::result::Result<(), Refusal> {
+    fn admit(&self, claim: &Claim, _node: &str, _certificate: Option<&[u8]>) -> std::result::Result<(), Refusal> {
         match claim {
             Claim::Ticket(ticket) if self.tickets.0.lock().contains_key(ticket) => Ok(()),
             _ => Err(unknown()),

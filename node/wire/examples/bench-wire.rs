@@ -40,7 +40,13 @@ impl Service for Echo {
         Some(Secret::new("secret"))
     }
 
-    async fn admit(&self, _claim: Claim, _hello: &Hello, _role: Role) -> std::result::Result<(), Refusal> {
+    async fn admit(
+        &self,
+        _claim: Claim,
+        _hello: &Hello,
+        _role: Role,
+        _certificate: Option<Bytes>,
+    ) -> std::result::Result<(), Refusal> {
         Ok(())
     }
 

@@ -21,6 +21,18 @@ pub struct Share {
     _units: OwnedSemaphorePermit,
 }
 
+/// Shares that several holders keep; returned when the last one drops them. A cheap handle.
+#[derive(Clone, Debug, Default)]
+pub struct Held {
+    _shares: Arc<Vec<Share>>,
+}
+
+impl From<Vec<Share>> for Held {
+    fn from(shares: Vec<Share>) -> Self {
+        Self { _shares: Arc::new(shares) }
+    }
+}
+
 impl Budget {
     /// A budget of so many bytes, rounded up to whole KiB.
     pub fn new(bytes: u64) -> Self {

@@ -4,6 +4,8 @@
 //! - A peer with an unknown access key has to send a proof too, and receives the refusal for a wrong secret. So a
 //!   refusal does not reveal whether an access key exists.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +21,7 @@ use crate::io::{Broken, Pace, read_frame, write_frame};
 use crate::refusal::{Reason, Refusal};
 use crate::service::{Peer, Service};
 use crate::tls::certificate_fault;
+use crate::traffic::Traffic;
 use crate::version::Versions;
 
 /// Why a connection was not admitted.
@@ -42,6 +45,14 @@ pub enum Failed {
 }
 
 impl Failed {
+    /// The failure with its cause, for operators.
+    pub(crate) fn why(&self) -> String {
+        match self {
+            Self::Broken(Broken::Io(error)) => format!("the connection failed: {error}"),
+            failed => failed.to_string(),
+        }
+    }
+
     /// What a person has to know of the failure; `None` if the connection only broke. `is_vouched` says whether the
     /// certificate of the server is one of a given authority. Without one, the server is a stranger until its proof: what
     /// it says then may be said by anybody on the way, and must end nothing.
@@ -127,13 +138,15 @@ where
     }
 }
 
-/// What the store says about itself in a welcome.
-#[derive(Clone, Copy, Debug)]
+/// What the store says about itself in a welcome, and what it knows of the connection.
+#[derive(Clone, Debug)]
 pub(crate) struct Terms {
     pub(crate) requests: u32,
     pub(crate) idle: Duration,
     /// From the beginning of the handshake to its end.
     pub(crate) limit: Duration,
+    pub(crate) from: SocketAddr,
+    pub(crate) traffic: Arc<Traffic>,
 }
 
 /// The store's side: the peer, unless it is refused. `begun` is called once the session is known, before anything is
@@ -165,14 +178,15 @@ where
         write_frame(stream, &Frame::new(Kind::Challenge, role, challenge.clone()), terms.limit).await?;
         let proof = hello::proof(&expect(stream, role, Kind::Proof, terms.limit).await?)?;
         let transcript = Transcript { binding, hello: &greeting, challenge: &challenge };
-        let (claim, secret) = claim(service, &hello.shown, certificate, (&transcript, &proof)).await?;
-        let identity = service.admit(claim, &hello, role).await?;
+        let (claim, secret) = claim(service, &hello.shown, certificate.clone(), (&transcript, &proof)).await?;
+        let identity = service.admit(claim, &hello, role, certificate).await?;
         let mac = secret.map_or_else(Vec::new, |secret| transcript.proof(Prover::Store, &secret).to_vec());
         let idle_ms = u32::try_from(terms.idle.as_millis()).unwrap_or(u32::MAX);
         let welcome = Welcome { mac: mac.into(), requests: terms.requests, idle_ms }.encode_to_vec();
         write_frame(stream, &Frame::new(Kind::Welcome, role, welcome), terms.limit).await?;
         let Hello { node, session, .. } = hello;
-        Ok(Peer { role, node, session, version, features, identity })
+        let (from, traffic) = (terms.from, Arc::clone(&terms.traffic));
+        Ok(Peer { role, node, session, version, features, from, traffic, identity })
     };
     let done = timeout(terms.limit, steps).await.unwrap_or(Err(Broken::Slow("the handshake").into()));
     let refusal = match &done {

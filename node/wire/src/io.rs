@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -13,6 +14,7 @@ use tokio::time::timeout;
 
 use crate::frame::{Frame, body_bytes};
 use crate::header::{Bounds, HEADER_BYTES, Header, Invalid};
+use crate::traffic::Traffic;
 
 /// Payload up to here is copied behind its header; beyond, the copy costs more than a write of its own.
 const COPIED_BYTES: usize = 16 << 10;
@@ -105,18 +107,20 @@ pub(crate) struct Writer<W> {
     stream: W,
     gathered: BytesMut,
     stall: Duration,
+    traffic: Arc<Traffic>,
 }
 
 impl<W: AsyncWrite + Unpin> Writer<W> {
     /// A writer whose every write may take at most `stall`.
-    pub(crate) fn new(stream: W, stall: Duration) -> Self {
-        Self { stream, gathered: BytesMut::new(), stall }
+    pub(crate) fn new(stream: W, stall: Duration, traffic: Arc<Traffic>) -> Self {
+        Self { stream, gathered: BytesMut::new(), stall, traffic }
     }
 
     /// Adds a frame, and writes what is gathered if it is much.
     pub(crate) async fn add(&mut self, frame: &Frame) -> Result<(), Broken> {
         self.gathered.extend_from_slice(&frame.header().encode());
         self.gathered.extend_from_slice(&frame.head);
+        self.traffic.sent(HEADER_BYTES + frame.head.len() + frame.payload.len());
         if frame.payload.len() <= COPIED_BYTES {
             self.gathered.extend_from_slice(&frame.payload);
         }

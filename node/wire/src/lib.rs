@@ -28,6 +28,7 @@ pub mod service;
 #[cfg(test)]
 mod tests;
 pub mod tls;
+pub mod traffic;
 pub mod version;
 
 use std::sync::Arc;

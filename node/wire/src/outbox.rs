@@ -6,7 +6,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use crate::budget::Share;
+use crate::budget::Held;
 use crate::frame::Frame;
 use crate::header::{Kind, Role};
 use crate::io::{Broken, Writer};
@@ -18,12 +18,12 @@ pub(crate) const QUEUE_FRAMES: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) frame: Frame,
-    pub(crate) shares: Vec<Share>,
+    pub(crate) held: Held,
 }
 
 impl From<Frame> for Outgoing {
     fn from(frame: Frame) -> Self {
-        Self { frame, shares: Vec::new() }
+        Self { frame, held: Held::default() }
     }
 }
 
@@ -73,10 +73,10 @@ where
     W: AsyncWrite + Unpin,
 {
     // Memory is returned once the bytes are in the hands of the system.
-    let mut held = Vec::new();
+    let mut all = Vec::new();
     let mut next = Some(next);
-    while let Some(Outgoing { frame, shares }) = next {
-        held.push(shares);
+    while let Some(Outgoing { frame, held }) = next {
+        all.push(held);
         writer.add(&frame).await?;
         if frame.kind == Kind::Refusal {
             writer.flush().await?;

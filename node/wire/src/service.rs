@@ -1,18 +1,20 @@
 //! The interface that a store implements for its listener: admission of peers, and answers to calls.
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Held};
 use crate::credential::{Claim, Secret};
 use crate::frame::Frame;
 use crate::header::{Bounds, Kind, Role};
 use crate::hello::Hello;
 use crate::outbox::Outgoing;
 use crate::refusal::Refusal;
+use crate::traffic::Traffic;
 
 /// The other end of an admitted connection.
 #[derive(Debug)]
@@ -27,6 +29,10 @@ pub struct Peer<I> {
     pub version: u32,
     /// The optional features in use.
     pub features: u64,
+    /// The address that it connected from.
+    pub from: SocketAddr,
+    /// The bytes of the connection.
+    pub traffic: Arc<Traffic>,
     /// What the service made of the credential.
     pub identity: I,
 }
@@ -40,6 +46,8 @@ pub struct Call {
     pub payload: Bytes,
     /// The largest payload that the answer may have.
     pub reply_bytes: u32,
+    /// The memory that is counted for the call. Work that goes on after its connection keeps it as long as the payload.
+    pub memory: Held,
 }
 
 /// The answer to a call.
@@ -62,12 +70,14 @@ pub trait Service: Send + Sync + 'static {
     /// The secret of an access key; `None` if the key is unknown or revoked. The peer does not learn which.
     fn secret(&self, access_key: &str) -> impl Future<Output = Option<Secret>> + Send;
 
-    /// Decides about a peer whose proof is checked. A ticket's validity is decided here.
+    /// Decides about a peer whose proof is checked. A ticket's validity is decided here. `certificate` is that of the peer
+    /// (DER), which is one of the authority for nodes, if the listener has such an authority.
     fn admit(
         &self,
         claim: Claim,
         hello: &Hello,
         role: Role,
+        certificate: Option<Bytes>,
     ) -> impl Future<Output = Result<Self::Identity, Refusal>> + Send;
 
     /// A connection was admitted; `notices` reaches the node while the connection lives.
@@ -105,7 +115,7 @@ impl Notices {
             share = self.memory.take(frame.head.len() as u64) => share,
             () = self.outgoing.closed() => return Err(Unsent::Gone),
         };
-        let notice = Outgoing { frame, shares: vec![share] };
+        let notice = Outgoing { frame, held: vec![share].into() };
         self.outgoing.send(notice).await.map_err(|_| Unsent::Gone)
     }
 

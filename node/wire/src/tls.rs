@@ -10,9 +10,11 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use objstore_base::certificate;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use tokio_rustls::rustls::client::{Resumption, WebPkiServerVerifier};
@@ -21,8 +23,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use tokio_rustls::rustls::{
-    self, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
-    version::TLS13,
+    self, AlertDescription, CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig,
+    SignatureScheme, version::TLS13,
 };
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
@@ -98,8 +100,8 @@ struct Current {
 }
 
 impl Acceptor {
-    /// Accepts connections with this certificate. With `nodes`, an authority (PEM) for certificates of nodes, a node may
-    /// show one; it may also show none and be admitted by another credential.
+    /// Accepts connections with this certificate. With `nodes`, an authority (PEM) for certificates of nodes, each node has
+    /// to show one: without, the connection ends with its TLS handshake, before anything of a frame is read.
     ///
     /// # Errors
     /// [`Error`].
@@ -126,7 +128,13 @@ impl Acceptor {
     /// The TLS handshake of a connection: the stream, its binding, and the node's certificate if it shows one.
     pub(crate) async fn accept(&self, socket: TcpStream) -> io::Result<Accepted> {
         let acceptor = self.current.read().unwrap_or_else(PoisonError::into_inner).acceptor.clone();
-        let stream = acceptor.accept(socket).await?;
+        let stream = match acceptor.accept(socket).into_fallible().await {
+            Ok(stream) => stream,
+            Err((error, socket)) => {
+                hang_up(socket).await;
+                return Err(error);
+            }
+        };
         let (_, connection) = stream.get_ref();
         let binding = binding(|material| connection.export_keying_material(material, EXPORTED, None))?;
         let certificate = connection.peer_certificates().and_then(<[_]>::first);
@@ -139,6 +147,20 @@ impl fmt::Debug for Acceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Acceptor")
     }
+}
+
+/// How much is read, and for how long, of a connection whose handshake failed.
+const LEFT: (u64, Duration) = (64 << 10, Duration::from_secs(1));
+
+/// Closes a connection so that the peer can read why: a node has finished its handshake by the time its certificate is
+/// refused, and has sent more. A close with unread bytes would discard the alert on its way.
+async fn hang_up(mut socket: TcpStream) {
+    let read = async {
+        // The peer may be away already.
+        let _ = socket.shutdown().await;
+        let _ = tokio::io::copy(&mut socket.take(LEFT.0), &mut tokio::io::sink()).await;
+    };
+    let _ = tokio::time::timeout(LEFT.1, read).await;
 }
 
 /// A connection after its TLS handshake.
@@ -157,7 +179,7 @@ fn current(pair: Pair<'_>, nodes: Option<&[u8]>) -> Result<Current, Error> {
         None => builder.with_no_client_auth(),
         Some(nodes) => {
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(nodes)?), provider);
-            builder.with_client_cert_verifier(verifier.allow_unauthenticated().build().map_err(Error::Authority)?)
+            builder.with_client_cert_verifier(verifier.build().map_err(Error::Authority)?)
         }
     };
     let (chain, key) = parse(pair)?;
@@ -176,12 +198,43 @@ fn unusable(error: rustls::Error) -> Error {
     }
 }
 
-/// What is wrong with the server's certificate, if that is why a connection failed, and what to do.
+/// What is wrong with a certificate, if that is why a connection failed, and what to do.
 pub(crate) fn certificate_fault(error: &io::Error) -> Option<String> {
-    let Some(rustls::Error::InvalidCertificate(fault)) = error.get_ref()?.downcast_ref::<rustls::Error>() else {
-        return None;
-    };
-    Some(match fault {
+    match error.get_ref()?.downcast_ref::<rustls::Error>()? {
+        rustls::Error::InvalidCertificate(fault) => Some(server_fault(fault)),
+        rustls::Error::AlertReceived(alert) => own_fault(*alert).map(str::to_owned),
+        _ => None,
+    }
+}
+
+/// What is wrong with the node's own certificate, as the server's alert says (RFC 8446, section 6.2).
+fn own_fault(alert: AlertDescription) -> Option<&'static str> {
+    match alert {
+        AlertDescription::CertificateRequired => Some(
+            "the store asks for a certificate of this node: give it one of the store's authority for nodes with --cert and \
+             --key",
+        ),
+        AlertDescription::CertificateExpired => {
+            Some("the certificate of this node has expired or is not valid yet: renew it, or correct the clock")
+        }
+        AlertDescription::UnknownCA | AlertDescription::DecryptError => Some(
+            "the certificate of this node is not of the authority that the store has for nodes: give it one of that authority",
+        ),
+        AlertDescription::BadCertificate
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::AccessDenied => Some(
+            "the store does not accept the certificate of this node: give it one for client authentication, of the store's \
+             authority for nodes",
+        ),
+        _ => None,
+    }
+}
+
+/// What is wrong with the server's certificate.
+fn server_fault(fault: &CertificateError) -> String {
+    match fault {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "the certificate of the server has expired: renew it there, or correct the clock of this machine".to_owned()
         }
@@ -199,7 +252,7 @@ pub(crate) fn certificate_fault(error: &io::Error) -> Option<String> {
                 .to_owned()
         }
         fault => format!("the certificate of the server cannot be verified: {fault}"),
-    })
+    }
 }
 
 /// The node's side: a cheap handle.

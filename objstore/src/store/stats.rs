@@ -31,6 +31,8 @@ pub struct Stats {
     pub metadata_sync_latency: Latency,
     /// Latency of each fsync, fdatasync and syncfs of `objstore::disk`: content, folders, and logs of metadata.
     pub disk_sync_latency: Latency,
+    /// How long answers to changes waited until other mounts had dropped what they cache.
+    pub mounts_wait_latency: Latency,
     /// Blobs and segments removed.
     pub collected: u64,
     /// Why the store refuses writes, if it does.
@@ -68,6 +70,7 @@ impl Store {
             commit_latency: meta.commit_latency,
             metadata_sync_latency: meta.sync_latency,
             disk_sync_latency: self.core.disk.sync_latency(),
+            mounts_wait_latency: self.core.feeds.waited(),
             collected: self.background.collected(),
             poisoned: self.core.meta.poisoned(),
             disk_full: space.is_some_and(|space| space.free_bytes == 0),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use node_testing::{Loopback, Weather};
 use objstore_files::{
     Change, FileService, FileSession, Lock, LockKind, LockMode, LockOwner, LockRange, Locked, Make, NAMES_MAX,
-    Ownership, ROOT_INO, XattrMode,
+    Ownership, ROOT_INO, SessionStanding, XattrMode,
 };
 use objstore_files_testing::conformance::{Subject, tests};
 
@@ -186,6 +186,10 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
     followed.acknowledge();
     let limit = session.cacheable().expect("a limit");
     assert!(limit > Duration::ZERO && limit <= terms.lease / 2, "{limit:?}");
+    let link = session.link().expect("it is on another machine");
+    assert_eq!((link.standing, link.reconnects, &link.why), (SessionStanding::Served, 0, &None));
+    assert!(link.lease_left > terms.lease / 2 && link.round_trips.count() > 0 && link.sent_bytes > 0);
+    assert!(matches!(remote.loopback.shown()[..], [("served", 1.., 0)]), "{:?}", remote.loopback.shown());
     weather.fall_silent();
     let start = Instant::now();
     let refused = session.own().attr(made.ino);
@@ -193,6 +197,8 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
     let waited = start.elapsed();
     assert!((Duration::from_millis(500)..Duration::from_secs(5)).contains(&waited), "{waited:?}");
     assert_eq!(session.cacheable(), Some(Duration::ZERO));
+    let link = session.link().expect("it is on another machine");
+    assert!(link.standing == SessionStanding::Lost && link.why.is_some() && link.lease_left.is_zero(), "{link:?}");
     assert!(matches!(session.own().sync(made.ino, false), Err(Error::Io { .. })), "what is dirty is an error");
     assert_eq!(followed.next(), Some(vec![Change::All]), "the mount drops its caches when half of the lease is over");
     while followed.next() == Some(vec![Change::All]) {}
@@ -202,6 +208,7 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
         assert!(start.elapsed() < Duration::from_secs(10), "the store ends the session");
         std::thread::sleep(Duration::from_millis(5));
     }
+    assert_eq!(remote.loopback.ended(), ["lease"]);
     let other = remote.open();
     other.own().unlink(ROOT_INO, "a").expect("unlinked");
     remote.put("b", b"x");
@@ -253,6 +260,7 @@ fn a_node_that_comes_back_again_and_again_and_acknowledges_nothing_loses_its_ses
         }
         put.join().expect("the change is answered");
     });
+    assert_eq!(remote.loopback.ended(), ["behind"]);
 }
 
 #[test]

@@ -347,7 +347,7 @@ impl Elsewhere {
             ..Default::default()
         };
         let published = driver.controller.controller_publish_volume(request).await.expect("published").into_inner();
-        let process = remote::Node::start(listen);
+        let process = remote::Node::start(listen, &[]);
         let mut node = NodeClient::new(grpc::channel(&process.socket()).await);
         let folder = driver.path("elsewhere");
         fs::create_dir_all(folder.join("staging")).expect("made");

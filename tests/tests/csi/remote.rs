@@ -23,11 +23,14 @@ pub(super) struct Node {
     process: Option<Child>,
     home: Home,
     server: String,
+    /// More arguments.
+    args: Vec<String>,
 }
 
 impl Node {
-    pub(super) fn start(server: String) -> Self {
-        let mut node = Self { process: None, home: Home::new().expect("a folder"), server };
+    pub(super) fn start(server: String, args: &[&str]) -> Self {
+        let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+        let mut node = Self { process: None, home: Home::new().expect("a folder"), server, args };
         node.launch();
         node
     }
@@ -36,7 +39,7 @@ impl Node {
         let log = fs::OpenOptions::new().create(true).append(true).open(self.home.log()).expect("a log");
         let mut command = Command::new(amphora().expect("built"));
         command.args(["node", "--node-id", NAME, "--no-holder", "--server", &self.server, "--log-level", "trace"]);
-        command.arg("--state-dir").arg(self.home.path().join("state"));
+        command.args(&self.args).arg("--state-dir").arg(self.home.path().join("state"));
         command.arg("--csi-node-endpoint").arg(format!("unix://{}", text(&self.socket())));
         command.arg("--admin-endpoint").arg(format!("unix://{}", text(&self.home.socket("admin"))));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
@@ -79,11 +82,17 @@ struct Apart {
 
 impl Apart {
     async fn start() -> Self {
+        Self::with(&[], &[]).await
+    }
+
+    /// With more arguments of the store and of the node.
+    async fn with(store: &[&str], node: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
         let listen = format!("127.0.0.1:{port}");
         let options =
             Options::default().args(["--csi-node", "false", "--volume-lease", "2s", "--volume-listen", &listen]);
-        let node = Node::start(listen);
+        let node = Node::start(listen, node);
+        let options = options.args(store.iter().copied());
         let mut apart = Self { driver: Driver::of(options.start()).await, node };
         apart.reconnect().await;
         apart
@@ -255,4 +264,35 @@ async fn the_conformance_suite_passes_with_the_node_elsewhere() {
     let apart = Apart::start().await;
     let more = ["--ginkgo.skip", "should fail when the node does not exist"];
     need!(super::sanity::pass(&apart.driver.server, Some(&format!("unix://{}", text(&apart.node.socket()))), &more));
+}
+
+/// A ticket that was stolen from another node opens nothing without that node's certificate.
+#[tokio::test]
+async fn a_ticket_opens_a_volume_only_with_a_certificate_of_its_node() {
+    need!(root_and_fuse());
+    let folder = Home::new().expect("a folder");
+    let authority = need!(tests::tls::Certificate::new(folder.path()));
+    let [own, other] = [NAME, "some-other-node"].map(|name| authority.node(name).expect("a certificate"));
+    let shown = |of: &tests::tls::Certificate| {
+        for (from, to) in [(&of.certificate, "shown.crt"), (&of.key, "shown.key")] {
+            fs::copy(from, folder.path().join(to)).expect("copied");
+        }
+    };
+    let [cert, key] = ["shown.crt", "shown.key"].map(|name| text(&folder.path().join(name)).to_owned());
+    shown(&other);
+    let asks = ["--volume-client-ca", text(&authority.authority)];
+    let mut apart = Apart::with(&asks, &["--cert", &cert, "--key", &key]).await;
+    let volume = apart.driver.create("asked", 64 << 20, None).await;
+    let context = apart.attach(&volume).await;
+    let refused = apart.stage(&volume, &context, &no_secrets()).await.expect_err("another node's certificate");
+    assert!(refused.message().contains("some-other-node") && refused.message().contains(NAME), "{refused}");
+    // Renewed files are used without a restart.
+    shown(&own);
+    apart.stage(&volume, &context, &no_secrets()).await.unwrap_or_else(|why| panic!("{why}: {}", apart.node.log()));
+    apart.driver.publish(&volume, &volume, false, &no_secrets()).await.expect("published");
+    let path = apart.driver.path("targets").join(&volume);
+    fs::write(path.join("f"), "content").expect("written");
+    assert_eq!(fs::read(path.join("f")).expect("read"), b"content");
+    apart.driver.unpublish(&volume, &volume).await;
+    apart.driver.unstage(&volume).await;
 }

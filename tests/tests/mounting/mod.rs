@@ -3,9 +3,12 @@
 //! - Separate processes access a mount, with a time limit: one that hangs fails its test.
 
 mod another_machine;
+mod away;
 mod busy;
+mod certificates;
 mod grants;
 mod keep_option;
+mod operators;
 mod remount;
 mod swapped;
 

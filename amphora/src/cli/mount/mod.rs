@@ -16,7 +16,7 @@ use proto::amphora::admin::v1 as admin;
 
 use super::client::{Client, absolute, answer};
 use super::output::Printer;
-use crate::config::SocketPath;
+use crate::config::{SocketPath, TlsFiles, tls};
 use crate::credentials::Credentials;
 use crate::failure::{Failure, with_causes};
 use crate::mounts::resolve;
@@ -53,6 +53,12 @@ pub struct Mount {
     /// folder of the store [default: any certificate, of a server that proves to know the secret]
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
+    /// Certificate chain (PEM) of this machine, for a store with --volume-client-ca; read again at each connection. Needs --key
+    #[arg(long, value_name = "FILE")]
+    cert: Option<PathBuf>,
+    /// Private key (PEM, not encrypted) of --cert
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
 }
 
 /// What to look at. (A bucket that is named like one of these is mounted with an option in front: `-o rw stats DIR`.)
@@ -71,6 +77,11 @@ enum Look {
 }
 
 impl Mount {
+    /// Whether it mounts nothing.
+    pub(super) fn is_look(&self) -> bool {
+        self.look.is_some()
+    }
+
     pub(super) async fn run(self, socket: &SocketPath, printer: &mut Printer) -> Result<(), Failure> {
         match self.look {
             Some(Look::Stats { dir: None }) => stats::run(&mut Client::connect(socket).await?, printer, None).await,
@@ -86,6 +97,8 @@ impl Mount {
                 options.credentials = self.credentials.or(options.credentials);
                 options.server = self.server.or(options.server);
                 options.ca = self.ca.or(options.ca);
+                options.cert = self.cert.or(options.cert);
+                options.key = self.key.or(options.key);
                 mount(socket, bucket, &dir, options, self.keep).await
             }
         }
@@ -98,6 +111,7 @@ async fn mount(socket: &SocketPath, bucket: String, dir: &Path, options: Options
         return remount(&mut Client::of_mount(dir, socket).await?, dir, options).await;
     }
     let key = options.credentials.as_deref().map(Credentials::read).transpose().map_err(Failure::failed)?;
+    let (cert_file, key_file) = identity(&options)?;
     let ca_pem = options.ca.as_deref().map(authority).transpose()?.unwrap_or_default();
     let mut own = None;
     let mut client = match &options.server {
@@ -135,12 +149,26 @@ async fn mount(socket: &SocketPath, bucket: String, dir: &Path, options: Options
         keep,
         server: options.server.unwrap_or_default(),
         ca_pem,
+        cert_file,
+        key_file,
     };
     answer(client.mounts.mount(request).await)?;
     if let Some((node, dir)) = own {
         node.record(&dir);
     }
     Ok(())
+}
+
+/// The files of the certificate that is shown to the store, by absolute paths; empty if there are none.
+fn identity(options: &Options) -> Result<(String, String), Failure> {
+    let named = tls(("--cert", options.cert.clone()), ("--key", options.key.clone()))?;
+    match named {
+        None => Ok(Default::default()),
+        Some(_) if options.server.is_none() => Err(Failure::usage(
+            "--cert is set and --server is not: only a store on another machine asks for a certificate",
+        )),
+        Some(TlsFiles { certificate, key }) => Ok((absolute(&certificate)?, absolute(&key)?)),
+    }
 }
 
 /// The certificates in a file.

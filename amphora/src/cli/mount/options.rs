@@ -11,11 +11,11 @@ use crate::failure::Failure;
 /// The `--help` text of `-o`.
 pub(super) const HELP: &str = "ro; noexec; uid=N and gid=N (show all files as theirs); umask=OCTAL (hide permission bits); \
                                prefix=P (show only what is below); readahead=SIZE (up to 1Mi); cache=on|off (file content \
-                               in the kernel's page cache); credentials=FILE; server=HOST:PORT; ca=FILE; remount (with ro or rw: change an \
+                               in the kernel's page cache); credentials=FILE; server=HOST:PORT; ca=FILE; cert=FILE and key=FILE; remount (with ro or rw: change an \
                                existing mount). Options of mount(8) and fstab without effect here are accepted";
 
 const KNOWN: &str = "known are ro, rw, remount, noexec, exec, uid=N, gid=N, umask=OCTAL, prefix=P, readahead=SIZE, \
-                     cache=on|off, credentials=FILE, server=HOST:PORT, ca=FILE, and those options of mount(8) that have no effect here";
+                     cache=on|off, credentials=FILE, server=HOST:PORT, ca=FILE, cert=FILE, key=FILE, and those options of mount(8) that have no effect here";
 
 /// Options without effect: mount(8)'s own, and those that always hold.
 const HARMLESS: [&str; 29] = [
@@ -86,6 +86,10 @@ pub(super) struct Options {
     pub server: Option<String>,
     /// The certificates of its authority.
     pub ca: Option<PathBuf>,
+    /// The certificate that is shown to it.
+    pub cert: Option<PathBuf>,
+    /// The key of that certificate.
+    pub key: Option<PathBuf>,
     /// An option that the kernel reports, which only a remount may name.
     kernels: Option<String>,
 }
@@ -129,6 +133,8 @@ impl Options {
             ("cache", Some("off")) => self.uncached = Some(true),
             ("server", Some(server)) => self.server = Some(server.to_owned()),
             ("ca", Some(file)) => self.ca = Some(file.into()),
+            ("cert", Some(file)) => self.cert = Some(file.into()),
+            ("key", Some(file)) => self.key = Some(file.into()),
             ("credentials", Some(file)) => self.credentials = Some(file.into()),
             _ => return self.take_foreign(option),
         }
@@ -193,10 +199,12 @@ mod tests {
             credentials: Some("/k".into()),
             server: Some("h:1".into()),
             ca: Some("/c".into()),
+            cert: Some("/n".into()),
+            key: Some("/s".into()),
             kernels: None,
         };
         let list = "ro,noexec,uid=1000,gid=0,umask=027,prefix=a/b,readahead=128Ki,cache=off,credentials=/k,\
-                    server=h:1,ca=/c";
+                    server=h:1,ca=/c,cert=/n,key=/s";
         assert_eq!(parse(list).expect("good"), expected);
         assert_eq!(parse("").expect("none"), Options::default());
         let last = Options { no_exec: Some(false), uncached: Some(false), ..Options::default() };

@@ -7,6 +7,7 @@ use proto::amphora::admin::v1 as admin;
 use serde::Serialize;
 
 use crate::cli::client::{Client, absolute, answer};
+use crate::cli::link::{self, Link};
 use crate::cli::output::{Printer, Row, size_text};
 use crate::failure::Failure;
 
@@ -57,13 +58,7 @@ impl OperationRow {
 
 /// An upper bound of the latency of this percentage of the calls.
 fn quantile(operation: &admin::OperationFigures, percent: u64) -> Option<u64> {
-    let wanted = (operation.count * percent).div_ceil(100);
-    let mut sum = 0;
-    let bucket = operation.buckets.iter().find(|bucket| {
-        sum += bucket.count;
-        sum >= wanted
-    });
-    bucket.and_then(|bucket| bucket.at_most_us)
+    link::quantile(&operation.buckets, operation.count, percent)
 }
 
 impl Row for OperationRow {
@@ -97,6 +92,9 @@ pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: Option<
         rows.extend(called);
         let (read, written) = (size_text(stats.read_bytes), size_text(stats.written_bytes));
         printer.done(&format!("{}: {read} read and {written} written through the server", mount.dir))?;
+        if let Some(link) = mount.link.map(Link::from) {
+            printer.done(&format!("{}: {} of {}", mount.dir, link.text(), mount.server))?;
+        }
     }
     printer.list(&rows)
 }

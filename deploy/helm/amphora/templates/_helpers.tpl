@@ -63,6 +63,20 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret with the certificate that all nodes show. */}}
+{{- define "amphora.nodeTlsSecret" -}}
+{{- if .Values.node.certificate.certManager.enabled -}}
+{{- printf "%s-node-tls" (include "amphora.fullname" .) -}}
+{{- else -}}
+{{- .Values.node.certificate.existingSecret -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Not empty if nodes show a certificate. */}}
+{{- define "amphora.nodeShows" -}}
+{{- if or .Values.node.certificate.volume (include "amphora.nodeTlsSecret" .) }}true{{ end -}}
+{{- end -}}
+
 {{/* The address at which nodes reach the server. */}}
 {{- define "amphora.volumeServer" -}}
 {{- default (printf "%s-volumes.%s.svc:%v" (include "amphora.fullname" .) .Release.Namespace .Values.volumes.service.port) .Values.node.server -}}

@@ -36,12 +36,14 @@ mod tests {
         assert_eq!(lease.cacheable(at(100)), Duration::from_millis(400));
         assert_eq!(lease.standing(at(500)), Standing::Stale);
         assert_eq!(lease.cacheable(at(500)), Duration::ZERO);
+        assert_eq!(lease.left(at(500)), Duration::from_millis(500));
         assert!(lease.renewed(at(400)), "the renewal was sent before");
         assert_eq!(lease.standing(at(899)), Standing::Fresh);
         assert!(lease.renewed(at(300)), "an older answer that arrives later");
         assert_eq!(lease.standing(at(1399)), Standing::Stale);
         assert_eq!(lease.standing(at(1400)), Standing::Expired);
         assert!(!lease.renewed(at(1399)));
+        assert_eq!(lease.left(at(1399)), Duration::ZERO);
         assert_eq!(lease.standing(at(0)), Standing::Expired);
         lease.resumed(at(1390));
         assert_eq!((lease.standing(at(1400)), lease.standing(at(2390))), (Standing::Fresh, Standing::Expired));

@@ -70,6 +70,11 @@ impl Lease {
         }
     }
 
+    /// How long the lease lasts from now on, if nothing renews it.
+    pub fn left(&self, now: Moment) -> Duration {
+        if self.is_expired { Duration::ZERO } else { self.terms.lease.saturating_sub(now.since(self.sent)) }
+    }
+
     /// How long a kernel may serve an answer that is given now without asking again: its timeouts run on while the
     /// node's process is stopped, so they may not outlast the time in which the lease is fresh.
     pub fn cacheable(&self, now: Moment) -> Duration {

@@ -29,6 +29,11 @@ impl Granted {
         now.since(self.received)
     }
 
+    /// How long the node may serve from now on, if nothing renews the lease.
+    pub fn left(&self, now: Moment) -> Duration {
+        self.end().since(now)
+    }
+
     /// From this moment on the node serves nothing any more.
     pub fn end(&self) -> Moment {
         self.received + self.terms.store_waits()

@@ -11,17 +11,19 @@ use tokio::io::{ReadHalf, split};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
+use super::counts::Counts;
 use super::{CallError, Config, Event, Transport};
 use crate::Random;
 use crate::credential::Credential;
-use crate::frame::Frame;
+use crate::frame::{Frame, body_bytes};
 use crate::handshake::{Bound, Failed, introduce};
-use crate::header::{Invalid, Kind, Role, flag};
+use crate::header::{HEADER_BYTES, Invalid, Kind, Role, flag};
 use crate::hello::{Hello, NONCE_BYTES, Shown};
 use crate::io::{Broken, Pace, Writer, read_body, read_header};
 use crate::outbox::{Outgoing, Ping, QUEUE_FRAMES, write};
 use crate::refusal::Refusal;
 use crate::service::Answer;
+use crate::traffic::Traffic;
 
 /// A call that waits for its answer.
 type Waiting = oneshot::Sender<Result<Answer, Refusal>>;
@@ -43,6 +45,7 @@ pub(super) struct Driven<S> {
     role: Role,
     stream: S,
     config: Arc<Config>,
+    traffic: Arc<Traffic>,
     ping: Ping,
     events: mpsc::Sender<Event>,
     queue: mpsc::Receiver<Outgoing>,
@@ -52,7 +55,7 @@ pub(super) struct Driven<S> {
 /// Connects within `reach`, and is admitted.
 pub(super) async fn open<T: Transport>(
     transport: &T,
-    config: &Arc<Config>,
+    (config, counts): (&Arc<Config>, &Arc<Counts>),
     role: Role,
     reach: Duration,
     events: &mpsc::Sender<Event>,
@@ -88,8 +91,8 @@ pub(super) async fn open<T: Transport>(
     // A third of the store's idle timeout, so that one lost ping does no harm.
     let ping = Ping::AfterSilence(config.ping.min(admitted.idle / 3));
     let connection = Connection { role, last: AtomicU64::new(0), places, pending: Arc::clone(&pending), outgoing };
-    let (config, events) = (Arc::clone(config), events.clone());
-    Ok((Arc::new(connection), Driven { role, stream, config, ping, events, queue, pending }))
+    let (config, events, traffic) = (Arc::clone(config), events.clone(), Arc::clone(&counts.traffic));
+    Ok((Arc::new(connection), Driven { role, stream, config, traffic, ping, events, queue, pending }))
 }
 
 impl Connection {
@@ -154,8 +157,10 @@ where
     pub(super) async fn run(self) -> Option<Refusal> {
         let _end = End(Arc::clone(&self.pending));
         let (input, output) = split(self.stream);
-        let writer = write(Writer::new(output, self.config.frame), self.queue, self.role, self.ping);
-        let reader = Reader { role: self.role, config: self.config, events: self.events, pending: self.pending };
+        let writer = Writer::new(output, self.config.frame, Arc::clone(&self.traffic));
+        let writer = write(writer, self.queue, self.role, self.ping);
+        let Self { role, config, traffic, events, pending, .. } = self;
+        let reader = Reader { role, config, traffic, events, pending };
         // In a task of its own, so that reading and writing use two processors.
         let mut writer = Writing(tokio::spawn(writer));
         tokio::select! {
@@ -186,6 +191,7 @@ impl Drop for Writing {
 struct Reader {
     role: Role,
     config: Arc<Config>,
+    traffic: Arc<Traffic>,
     events: mpsc::Sender<Event>,
     pending: Pending,
 }
@@ -214,6 +220,7 @@ impl Reader {
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite,
     {
         let header = read_header(input, self.role.bounds(), pace).await?;
+        self.traffic.received(HEADER_BYTES + body_bytes(&header));
         let frame = read_body(input, &header, pace).await?;
         match frame.kind {
             Kind::Reply if frame.role == self.role => self.answer(frame),

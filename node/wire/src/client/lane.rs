@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::connection::{Connection, open};
+use super::counts::Counts;
 use super::{CallError, Config, Event, Transport};
 use crate::Random;
 use crate::backoff::Backoff;
@@ -43,7 +44,7 @@ impl Lane {
     pub(super) fn start<T: Transport>(
         role: Role,
         transport: &Arc<T>,
-        config: &Arc<Config>,
+        (config, counts): (&Arc<Config>, &Arc<Counts>),
         events: &mpsc::Sender<Event>,
         random: &Random,
     ) -> Self {
@@ -53,6 +54,7 @@ impl Lane {
             role,
             transport: Arc::clone(transport),
             config: Arc::clone(config),
+            counts: Arc::clone(counts),
             events: events.clone(),
             random: Arc::clone(random),
             state,
@@ -104,6 +106,7 @@ struct Keeper<T> {
     role: Role,
     transport: Arc<T>,
     config: Arc<Config>,
+    counts: Arc<Counts>,
     events: mpsc::Sender<Event>,
     random: Random,
     state: watch::Sender<State>,
@@ -115,15 +118,18 @@ struct Keeper<T> {
 impl<T: Transport> Keeper<T> {
     async fn keep(mut self) {
         loop {
-            let opened = open(&*self.transport, &self.config, self.role, self.reach, &self.events, &self.random).await;
+            let sources = (&self.config, &self.counts);
+            let opened = open(&*self.transport, sources, self.role, self.reach, &self.events, &self.random).await;
             self.reach = if opened.is_ok() { REACH } else { self.reach.saturating_mul(2).min(self.config.connect) };
             match opened {
                 Ok((connection, driven)) => {
                     let began = Instant::now();
+                    self.counts.admitted(self.role);
                     // The event first, so that nothing on the connection overtakes it.
                     self.tell(Event::Connected(self.role)).await;
                     self.state.send_replace(State::Up(connection));
                     let refusal = driven.run().await;
+                    self.counts.down(self.role, refusal.as_ref().map(|refusal| &*refusal.message));
                     // A store that is full or stopping admits a connection and ends it at once: that is no success.
                     if began.elapsed() >= self.config.pauses.1 {
                         self.backoff.reset();
@@ -132,7 +138,10 @@ impl<T: Transport> Keeper<T> {
                 }
                 Err(failed) => {
                     tracing::debug!(role = ?self.role, %failed, "the store cannot be reached");
-                    match failed.refusal(!self.transport.trusts_any_certificate()) {
+                    let refusal = failed.refusal(!self.transport.trusts_any_certificate());
+                    let why = refusal.as_ref().map_or_else(|| failed.why(), |refusal| refusal.message.clone());
+                    self.counts.down(self.role, Some(&why));
+                    match refusal {
                         Some(refusal) => self.down(Some(refusal)).await,
                         None => drop(self.state.send_replace(State::Away)),
                     }

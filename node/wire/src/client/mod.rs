@@ -5,6 +5,7 @@
 //! - Dropping a call cancels it at the store, which may have done it already.
 
 mod connection;
+mod counts;
 mod lane;
 
 use std::future::Future;
@@ -23,8 +24,10 @@ use crate::credential::{Binding, Credential};
 use crate::header::{Role, SMALL_PAYLOAD_BYTES};
 use crate::refusal::Refusal;
 use crate::service::Answer;
-use crate::tls::{Connector, Trust};
+use crate::tls::{Connector, Pair, Trust};
 use crate::version::{SPOKEN, Versions};
+use counts::Counts;
+pub use counts::Stats;
 use lane::Lane;
 
 /// Makes streams to the store.
@@ -51,12 +54,12 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// To the volume listener at `HOST:PORT`.
+    /// To the volume listener at `HOST:PORT`; a node with a certificate shows it.
     ///
     /// # Errors
     /// [`tls::Error`](crate::tls::Error): the server is not named so, or the authority cannot be used.
-    pub fn to(server: &str, trust: Trust<'_>) -> Result<Self, crate::tls::Error> {
-        let connector = Connector::new(crate::tls::host(server)?, trust, None)?;
+    pub fn to(server: &str, trust: Trust<'_>, own: Option<Pair<'_>>) -> Result<Self, crate::tls::Error> {
+        let connector = Connector::new(crate::tls::host(server)?, trust, own)?;
         Ok(Self { server: server.to_owned(), connector })
     }
 }
@@ -173,6 +176,7 @@ pub struct Unproven;
 #[derive(Clone)]
 pub struct Client {
     lanes: Arc<[Lane; 3]>,
+    counts: Arc<Counts>,
 }
 
 impl Client {
@@ -191,8 +195,9 @@ impl Client {
             return Err(Unproven);
         }
         let (transport, config) = (Arc::new(transport), Arc::new(config));
-        let lane = |role| Lane::start(role, &transport, &config, events, random);
-        Ok(Self { lanes: Arc::new(Role::ALL.map(lane)) })
+        let counts = Arc::<Counts>::default();
+        let lane = |role| Lane::start(role, &transport, (&config, &counts), events, random);
+        Ok(Self { lanes: Arc::new(Role::ALL.map(lane)), counts })
     }
 
     /// Sends a call and waits for its answer, whose payload has at most `reply_bytes`. Much payload in either direction
@@ -204,7 +209,17 @@ impl Client {
         let small = |bytes: usize| bytes <= SMALL_PAYLOAD_BYTES as usize;
         let is_small = small(payload.len()) && reply_bytes <= SMALL_PAYLOAD_BYTES;
         let role = if is_small { Role::Calls } else { Role::Bulk };
-        self.lane(role).call(head, payload, reply_bytes).await
+        let trip = self.counts.begin();
+        let answer = self.lane(role).call(head, payload, reply_bytes).await;
+        if matches!(answer, Ok(_) | Err(CallError::Refused(_))) {
+            trip.answered();
+        }
+        answer
+    }
+
+    /// The counts of the connections and calls.
+    pub fn stats(&self) -> Stats {
+        self.counts.read()
     }
 
     /// Sends a call over the control connection, which transfers and calls never delay: a renewal, for example.

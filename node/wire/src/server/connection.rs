@@ -6,6 +6,7 @@
 //! - The reader polls a call once itself: a call that is answered from memory never changes threads.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -19,22 +20,23 @@ use tokio::time::timeout;
 use super::admission::Stranger;
 use super::sessions::Member;
 use super::{CONTROL_CONNECTION_BYTES, DRAIN, EVICTED, Shared};
-use crate::budget::{Budget, Share};
+use crate::budget::{Budget, Held as Memory};
 use crate::credential::Binding;
 use crate::frame::{Frame, body_bytes};
 use crate::handshake::{Bound, Failed, Terms, receive};
-use crate::header::{Bounds, Header, Invalid, Kind, REPLY_HEAD_BYTES, Role, flag};
+use crate::header::{Bounds, HEADER_BYTES, Header, Invalid, Kind, REPLY_HEAD_BYTES, Role, flag};
 use crate::io::{Broken, Pace, Writer, read_body, read_header};
 use crate::outbox::{Outgoing, Ping, QUEUE_FRAMES, write};
 use crate::refusal::{Reason, Refusal};
 use crate::service::{Answer, Call, Notices, Peer, Service};
+use crate::traffic::Traffic;
 
 /// Serves a connection until it ends.
 pub(super) async fn serve<V, S>(
     shared: Arc<Shared<V>>,
     mut stream: S,
     (binding, certificate): (Binding, Option<Bytes>),
-    stranger: Stranger,
+    (stranger, from): (Stranger, SocketAddr),
 ) where
     V: Service,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -43,20 +45,28 @@ pub(super) async fn serve<V, S>(
     let mut nonce = vec![0; crate::hello::NONCE_BYTES];
     (shared.random)(&mut nonce);
     let mut member = None;
-    let terms = Terms { requests: limits.requests, idle: limits.idle, limit: limits.hello };
+    let traffic = Traffic::one_of(&shared.traffic);
+    let terms = Terms { requests: limits.requests, idle: limits.idle, limit: limits.hello, from, traffic };
     let bound = Bound { stream: &mut stream, binding: &binding };
     let begun = |session: &Bytes| member = Some(shared.sessions.enter(session));
     let received = tokio::select! {
         received = receive(bound, (&shared.service, certificate), (shared.offer, terms), nonce.into(), begun) => received,
-        () = stranger.evicted() => return tracing::debug!("{EVICTED}"),
+        () = stranger.evicted() => {
+            shared.refusals.broken();
+            return tracing::debug!(%from, "{EVICTED}");
+        }
     };
     let (peer, member) = match (received, member) {
         (Ok(peer), Some(member)) => (Arc::new(peer), member),
         (Ok(_), None) => return,
-        (Err(failed), _) => return log(&failed),
+        (Err(failed), _) => {
+            shared.refusals.count(&failed);
+            return log(&failed, from);
+        }
     };
     let Some(_seat) = stranger.admit() else {
         let full = Refusal::new(Reason::Busy, "the store has as many connections as it accepts; try again later");
+        shared.refusals.refused(full.reason);
         let frame = Frame::new(Kind::Refusal, peer.role, full.encode());
         let _ = crate::io::write_frame(&mut stream, &frame, DRAIN).await;
         return;
@@ -64,12 +74,12 @@ pub(super) async fn serve<V, S>(
     run(&shared, stream, peer, member).await;
 }
 
-fn log(failed: &Failed) {
+fn log(failed: &Failed, from: SocketAddr) {
     match failed {
         Failed::Refused(refusal) => {
-            tracing::info!(reason = %refusal.reason, why = refusal.message, "a node was refused");
+            tracing::info!(%from, reason = %refusal.reason, why = refusal.message, "a node was refused");
         }
-        failed => tracing::debug!(%failed, "a node did not complete its handshake"),
+        failed => tracing::debug!(%from, %failed, "a node did not complete its handshake"),
     }
 }
 
@@ -82,7 +92,8 @@ where
     let (input, output) = split(stream);
     let (outgoing, queue) = mpsc::channel(QUEUE_FRAMES);
     let limits = &shared.limits;
-    let writer = write(Writer::new(output, limits.stall), queue, peer.role, Ping::Never);
+    let writer = Writer::new(output, limits.stall, Arc::clone(&peer.traffic));
+    let writer = write(writer, queue, peer.role, Ping::Never);
     let mut writer = tokio::spawn(writer);
     let notices = Budget::new(CONTROL_CONNECTION_BYTES);
     shared.service.connected(&peer, Notices::new(peer.role, outgoing.clone(), notices));
@@ -135,7 +146,7 @@ struct Connection<V: Service> {
 /// What a call holds while it runs.
 struct Held {
     place: OwnedSemaphorePermit,
-    shares: Vec<Share>,
+    memory: Memory,
 }
 
 impl<V: Service> Connection<V> {
@@ -159,6 +170,7 @@ impl<V: Service> Connection<V> {
         S: AsyncRead + AsyncWrite,
     {
         let header = read_header(input, bounds, pace).await?;
+        self.peer.traffic.received(HEADER_BYTES + body_bytes(&header));
         if header.role != self.role || header.flags != 0 {
             return Err(out_of_order());
         }
@@ -202,7 +214,7 @@ impl<V: Service> Connection<V> {
         // The connection's own first, so that one connection never holds the memory of all while it waits for its own.
         let own = self.memory.take(bytes).await;
         let all = self.shared_memory().take(bytes).await;
-        Held { place, shares: vec![own, all] }
+        Held { place, memory: vec![own, all].into() }
     }
 
     /// The memory that this connection shares with the others of its kind.
@@ -268,15 +280,15 @@ async fn answer<V: Service>(
     outgoing: mpsc::Sender<Outgoing>,
 ) {
     let (number, role, reply_bytes) = (frame.number, frame.role, frame.reply_bytes);
-    let call = Call { head: frame.head, payload: frame.payload, reply_bytes };
+    let Held { place, memory } = held;
+    let call = Call { head: frame.head, payload: frame.payload, reply_bytes, memory: memory.clone() };
     let answered = shared.service.call(peer, call).await.and_then(|answer| bounded(answer, reply_bytes));
     let reply = match answered {
         Ok(Answer { head, payload }) => Frame::new(Kind::Reply, role, head).with_payload(payload),
         Err(refusal) => Frame { flags: flag::REFUSED, ..Frame::new(Kind::Reply, role, refusal.encode()) },
     };
-    let Held { place, shares } = held;
     // A closed queue means that the peer is away.
-    let _ = outgoing.send(Outgoing { frame: reply.numbered(number), shares }).await;
+    let _ = outgoing.send(Outgoing { frame: reply.numbered(number), held: memory }).await;
     drop(place);
 }
 

@@ -7,6 +7,7 @@
 
 mod admission;
 mod connection;
+mod refused;
 mod sessions;
 
 use std::future::Future;
@@ -30,8 +31,10 @@ use crate::header::{HEAD_BYTES, PAYLOAD_BYTES};
 use crate::refusal::{Reason, Refusal};
 use crate::service::Service;
 use crate::tls::Acceptor;
+use crate::traffic::{self, Traffic};
 use crate::version::{SPOKEN, Versions};
 use admission::Admission;
+pub use refused::{Refusals, Refused};
 use sessions::Sessions;
 
 /// The memory for calls of one control connection: one largest head, and as much for its notices that wait.
@@ -115,6 +118,8 @@ struct Shared<V> {
     control_memory: Budget,
     admission: Admission,
     sessions: Sessions,
+    refusals: Refusals,
+    traffic: Arc<Traffic>,
 }
 
 impl<V: Service> Server<V> {
@@ -136,6 +141,8 @@ impl<V: Service> Server<V> {
             control_memory: Budget::new(CONTROL_BYTES),
             admission: Admission::new(&limits),
             sessions: Sessions::default(),
+            refusals: Refusals::default(),
+            traffic: Arc::default(),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -148,6 +155,16 @@ impl<V: Service> Server<V> {
     /// How many connections are admitted.
     pub fn connections(&self) -> usize {
         self.shared.admission.admitted()
+    }
+
+    /// How many connections were not admitted, and why.
+    pub fn refused(&self) -> Refused {
+        self.shared.refusals.read()
+    }
+
+    /// The bytes of all connections that were admitted.
+    pub fn traffic(&self) -> traffic::Bytes {
+        self.shared.traffic.bytes()
     }
 
     /// How much memory for calls and answers is free, without that of control connections.
@@ -199,15 +216,23 @@ impl<V: Service> Server<V> {
             };
             let accepted = tokio::select! {
                 accepted = timeout(shared.limits.tls, handshake) => accepted,
-                () = stranger.evicted() => return tracing::debug!(%from, "{EVICTED}"),
+                () = stranger.evicted() => {
+                    shared.refusals.broken();
+                    return tracing::debug!(%from, "{EVICTED}");
+                }
             };
             let accepted = match accepted {
                 Ok(Ok(accepted)) => accepted,
-                Ok(Err(error)) => return tracing::debug!(%from, %error, "a TLS handshake failed"),
-                Err(_) => return tracing::debug!(%from, "a TLS handshake took too long"),
+                failed => {
+                    shared.refusals.broken();
+                    return match failed {
+                        Ok(Err(error)) => tracing::debug!(%from, %error, "a TLS handshake failed"),
+                        _ => tracing::debug!(%from, "a TLS handshake took too long"),
+                    };
+                }
             };
             let (binding, certificate) = (accepted.binding, accepted.certificate);
-            connection::serve(shared, accepted.stream, (binding, certificate), stranger).await;
+            connection::serve(shared, accepted.stream, (binding, certificate), (stranger, from)).await;
         });
     }
 
@@ -217,6 +242,6 @@ impl<V: Service> Server<V> {
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let stranger = self.shared.admission.enter(from.ip());
-        connection::serve(Arc::clone(&self.shared), stream, (binding, None), stranger).await;
+        connection::serve(Arc::clone(&self.shared), stream, (binding, None), (stranger, from)).await;
     }
 }

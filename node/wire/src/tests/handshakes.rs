@@ -38,7 +38,8 @@ async fn a_node_is_admitted_by_its_key_its_ticket_or_its_certificate() {
         (Trust::AccessKey, None, access_key()),
         (authority, None, ticket),
         (authority, None, ticket_and_key(TICKET, KEY.1)),
-        (authority, Some(running.authority.node_pair()), Credential::Certificate),
+        // It is not asked for.
+        (authority, Some(running.authority.node_pair()), access_key()),
     ] {
         let (node, _events) = start(running.transport(trust, own), config(credential));
         assert_eq!(answered(&node).await, Ok(()));
@@ -47,7 +48,31 @@ async fn a_node_is_admitted_by_its_key_its_ticket_or_its_certificate() {
     assert!(claims.iter().all(|(_, node)| node == "node-a"));
     let both = Claim::TicketAndKey { ticket: TICKET.into(), access_key: KEY.0.to_owned() };
     assert!(claims.iter().any(|(claim, _)| *claim == both));
-    assert!(claims.iter().any(|(claim, _)| matches!(claim, Claim::Certificate(der) if der.len() > 100)));
+}
+
+#[tokio::test]
+async fn a_listener_with_an_authority_for_nodes_admits_nobody_without_its_certificate() {
+    let running = Running::asking().await;
+    let ours = Trust::Authority(running.authority.pem.as_bytes());
+    let own = running.authority.node_pair();
+    for credential in [access_key(), Credential::Ticket(TICKET.into()), Credential::Certificate] {
+        let (node, _events) = start(running.transport(ours, Some(own)), config(credential));
+        assert_eq!(answered(&node).await, Ok(()));
+    }
+    assert!(running.service().claims.lock().iter().any(|(claim, _)| matches!(claim, Claim::Certificate(_))));
+    let admitted = running.service().claims.lock().len();
+    let other = Authority::new();
+    for (own, words) in [
+        (None, "--cert and --key"),
+        (Some(other.node_pair()), "not of the authority"),
+        // A certificate of the authority, for a server.
+        (Some(running.authority.pair()), "for client authentication"),
+    ] {
+        let (_node, mut events) = start(running.transport(ours, own), config(access_key()));
+        let refused = refusal(&mut events).await;
+        assert!(refused.reason == Reason::Unproven && refused.message.contains(words), "{words}: {refused}");
+    }
+    assert_eq!(running.service().claims.lock().len(), admitted, "nothing of them was read");
 }
 
 #[tokio::test]

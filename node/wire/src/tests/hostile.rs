@@ -231,6 +231,22 @@ async fn the_head_of_an_answer_is_counted_before_the_call_is_read() {
 }
 
 #[tokio::test]
+async fn the_memory_of_a_call_that_goes_on_is_counted_without_its_connection_too() {
+    let running = Running::start().await;
+    let free = running.server.free_bytes();
+    let mut stream = admitted(&running, Role::Bulk).await;
+    let frame = Frame { reply_bytes: 1, ..Frame::new(Kind::Request, Role::Bulk, "keep") };
+    let bytes = frame.numbered(1).with_payload(vec![0; 1 << 20].into()).encode();
+    stream.write_all(&bytes).await.expect("sent");
+    until(|| running.service().kept.lock().len() == 1).await;
+    drop(stream);
+    until(|| running.server.connections() == 0).await;
+    assert!(free - running.server.free_bytes() >= 1 << 20, "its bytes are still there");
+    running.service().kept.lock().clear();
+    until(|| running.server.free_bytes() == free).await;
+}
+
+#[tokio::test]
 async fn a_header_alone_takes_no_memory_beyond_the_budget() {
     let running = Running::with(SPOKEN, Limits { total_bytes: 8 << 20, ..Limits::default() }).await;
     let header = Header {

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::Random;
+use crate::budget::Held;
 use crate::client::{Client, Config, Event, Tls};
 use crate::credential::{Claim, Credential, Secret};
 use crate::header::Role;
@@ -36,6 +37,8 @@ pub(super) struct Echo {
     pub(super) control: Mutex<Option<Notices>>,
     pub(super) running: Arc<AtomicUsize>,
     pub(super) released: Notify,
+    /// The memory of calls whose work goes on after their connection.
+    pub(super) kept: Mutex<Vec<Held>>,
 }
 
 /// Counts a call that runs until it is dropped.
@@ -54,7 +57,7 @@ impl Service for Echo {
         (access_key == KEY.0).then(|| Secret::new(KEY.1))
     }
 
-    async fn admit(&self, claim: Claim, hello: &Hello, _role: Role) -> Result<(), Refusal> {
+    async fn admit(&self, claim: Claim, hello: &Hello, _: Role, _: Option<Bytes>) -> Result<(), Refusal> {
         if claim.ticket().is_some_and(|ticket| ticket != TICKET) {
             return Err(Refusal::new(Reason::Credential, "the ticket is not valid: publish the volume again"));
         }
@@ -68,12 +71,16 @@ impl Service for Echo {
         }
     }
 
-    /// `wait` waits until it is released, `first` answers late, `long` answers too much; all else echoes.
+    /// `wait` waits until it is released, `keep` goes on for ever, `first` answers late, `long` answers too much; all else echoes.
     async fn call(&self, _peer: Arc<Peer<()>>, call: Call) -> Result<Answer, Refusal> {
         self.running.fetch_add(1, Ordering::SeqCst);
         let _counted = Counted(Arc::clone(&self.running));
         match &call.head[..] {
             b"wait" => self.released.notified().await,
+            b"keep" => {
+                self.kept.lock().push(call.memory.clone());
+                std::future::pending().await
+            }
             b"first" => tokio::time::sleep(Duration::from_millis(50)).await,
             b"refuse" => return Err(Refusal::new(Reason::Session, "the session is fenced")),
             b"long" => return Ok(Answer { head: call.head, payload: vec![0; call.reply_bytes as usize + 1].into() }),
@@ -153,10 +160,20 @@ impl Running {
     }
 
     pub(super) async fn with(versions: Versions, limits: Limits) -> Self {
+        Self::listening(versions, limits, false).await
+    }
+
+    /// A listener that asks each node for a certificate of its own authority.
+    pub(super) async fn asking() -> Self {
+        Self::listening(SPOKEN, Limits::default(), true).await
+    }
+
+    async fn listening(versions: Versions, limits: Limits, asks: bool) -> Self {
         let authority = Authority::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port of loopback");
         let address = listener.local_addr().expect("the port");
-        let tls = Acceptor::new(authority.pair(), Some(authority.pem.as_bytes())).expect("TLS");
+        let nodes = asks.then_some(authority.pem.as_bytes());
+        let tls = Acceptor::new(authority.pair(), nodes).expect("TLS");
         let server = Server::speaking(versions, Echo::default(), limits, 0b011, random(1));
         let stop = watch::Sender::new(false);
         let (serving, mut stopped) = (server.clone(), stop.subscribe());

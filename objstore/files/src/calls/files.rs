@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use objstore_base::error::{Error, Result};
 
+use super::link::LinkStats;
 use super::op::Op;
 use super::reply::{Answer, Reply};
 use super::service::{About, FileService, SessionStanding};
@@ -40,6 +41,11 @@ impl FileSession {
     /// How the session stands: see [`FileService::standing`].
     pub fn standing(&self) -> SessionStanding {
         self.service.standing()
+    }
+
+    /// The connection to the store, if that is on another machine: see [`FileService::link`].
+    pub fn link(&self) -> Option<LinkStats> {
+        self.service.link()
     }
 
     /// The files for one request of the kernel.

@@ -4,6 +4,7 @@
 mod attributes;
 mod content;
 mod files;
+mod link;
 mod locks;
 mod names;
 mod op;
@@ -15,6 +16,7 @@ mod service;
 pub use attributes::AttributeOp;
 pub use content::ContentOp;
 pub use files::{FileSession, Files};
+pub use link::LinkStats;
 pub use locks::LockOp;
 pub use names::NameOp;
 pub use op::{Class, Op};

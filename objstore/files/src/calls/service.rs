@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use objstore_base::error::Result;
 
+use super::link::LinkStats;
 use super::op::Op;
 use super::reply::Answer;
 use crate::changes::Changes;
@@ -91,6 +92,11 @@ pub trait FileService: Send + Sync {
     /// before it did says no.
     fn keeps_locks(&self) -> bool {
         false
+    }
+
+    /// The connection to the store, if that is on another machine. Nothing is asked for this.
+    fn link(&self) -> Option<LinkStats> {
+        None
     }
 
     /// The files as this machine has them; `None` if they lie elsewhere.

@@ -17,6 +17,7 @@ use super::{bounds, inside};
 use crate::error::{Error, Posix, Result};
 use crate::feed::Behind;
 use crate::meta::Read;
+use crate::name::BucketName;
 use crate::record::key::{self, tag};
 use crate::scan::all;
 use crate::state::Calls;
@@ -59,6 +60,12 @@ pub struct RemoteAbout {
     pub epoch: u64,
     /// What calls need to know.
     pub about: About,
+    /// The bucket or snapshot that it shows.
+    pub bucket: BucketName,
+    /// How many handles its programs have open for writing.
+    pub open_for_writing: u64,
+    /// How many files and directories its kernel knows.
+    pub inodes: u64,
 }
 
 /// What has to be acknowledged by others before a change is answered.
@@ -91,6 +98,9 @@ impl RemoteSession {
             by_ticket: *epoch != 0,
             epoch: *epoch,
             about: volume.about(),
+            bucket: volume.0.name.clone(),
+            open_for_writing: volume.0.writers.lock().values().sum(),
+            inodes: volume.0.inode_refs.lock().len() as u64,
         }
     }
 
