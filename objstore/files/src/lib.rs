@@ -23,7 +23,7 @@ mod xattrs;
 pub use attributes::{Attr, Flags, Kind, SetAttr, Space};
 pub use calls::{
     About, Answer, AttributeOp, Class, ContentOp, FileService, FileSession, Files, NameOp, Op, OpenOp, Reply,
-    SessionStanding,
+    SessionStanding, Trips,
 };
 pub use changes::{CHANGES_MAX, Change, Changes};
 pub use content::{Allocate, DATA_BYTES_MAX, Spot};
