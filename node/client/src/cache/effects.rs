@@ -10,8 +10,8 @@ pub(super) struct Effects {
     names: Vec<(u64, Box<str>)>,
     /// Whether it also changes the attributes of what its names lead to.
     reaches: bool,
-    /// Whether it may give capabilities to a file.
-    capabilities: bool,
+    /// Whether it may give capabilities or flags to a file.
+    protects: bool,
     /// Whether it changes the attributes of an inode that is not known here.
     is_open: bool,
 }
@@ -19,7 +19,7 @@ pub(super) struct Effects {
 /// The effects of an operation; `None` if it changes nothing that is kept here.
 pub(super) fn of(op: &Op<'_>) -> Option<Effects> {
     let inode =
-        |ino: u64| Effects { inos: vec![ino], names: Vec::new(), reaches: false, capabilities: false, is_open: false };
+        |ino: u64| Effects { inos: vec![ino], names: Vec::new(), reaches: false, protects: false, is_open: false };
     let entry = |parent: u64, name: &str, reaches: bool| {
         let names = vec![(parent, name.into())];
         Effects { names, reaches, ..inode(parent) }
@@ -44,13 +44,10 @@ pub(super) fn of(op: &Op<'_>) -> Option<Effects> {
             AttributeOp::SetXattr { ino, .. }
             | AttributeOp::RemoveXattr { ino, .. }
             | AttributeOp::SetAcl { ino, .. }
-            | AttributeOp::RemoveAcl { ino, .. },
-        ) => Effects { capabilities: true, ..inode(*ino) },
-        Op::Attributes(
-            AttributeOp::SetAttr { ino, .. }
-            | AttributeOp::LosePrivileges { ino, .. }
+            | AttributeOp::RemoveAcl { ino, .. }
             | AttributeOp::SetFlags { ino, .. },
-        ) => inode(*ino),
+        ) => Effects { protects: true, ..inode(*ino) },
+        Op::Attributes(AttributeOp::SetAttr { ino, .. } | AttributeOp::LosePrivileges { ino, .. }) => inode(*ino),
         Op::Content(
             ContentOp::Write { ino, .. }
             | ContentOp::WriteBack { ino, .. }
@@ -96,7 +93,7 @@ impl Effects {
     fn drop_all(&self, state: &mut State) {
         self.names.iter().for_each(|(parent, name)| state.drop_name(*parent, name));
         for ino in &self.inos {
-            if self.capabilities {
+            if self.protects {
                 state.drop_node(*ino);
             } else {
                 state.drop_attr(*ino);

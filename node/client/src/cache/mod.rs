@@ -1,4 +1,5 @@
-//! What the node answers without a trip: names, absent names and attributes that it was told and that nobody has changed.
+//! What the node answers without a trip: names, absent names and attributes that it was told and that nobody has changed;
+//! that a file has no capabilities, and no flag that forbids to open it for writing.
 //!
 //! - The kernel asks for names again after seconds, or less while others use the bucket, because it drops a name under a
 //!   lock (decision 0098). This cache has no such lock: the changes of others drop it before the mount acknowledges them. So
@@ -21,7 +22,7 @@ mod tests;
 
 use objstore_base::error::{Error, Posix, Result};
 use objstore_files::{
-    Answer, Attr, AttributeOp, Change, Kind, Make, NAME_BYTES_MAX, NameOp, Names, Op, Reply, RequestId,
+    Answer, Attr, AttributeOp, Change, Kind, Make, NAME_BYTES_MAX, NameOp, Names, Op, OpenOp, Reply, RequestId,
 };
 use parking_lot::Mutex;
 
@@ -71,6 +72,7 @@ impl Cache {
             Op::Attributes(AttributeOp::Xattr { ino, name }) if name == CAPABILITIES && state.is_incapable(*ino) => {
                 Err(Posix::NoData.into())
             }
+            Op::Opens(OpenOp::CheckOpen { ino, .. }) if state.is_unprotected(*ino) => Ok(Reply::Done(())),
             _ => return None,
         };
         Some(reply.map(|reply| Answer { reply, recorded: false }))
@@ -99,7 +101,7 @@ impl Cache {
             // The outcome may be one that a process before this one had recorded, and others changed since.
             Some(request) => !request.resent,
             // An inode about which only the mount itself asks may have no reference at the store.
-            None => !matches!(op, Op::Attributes(_)),
+            None => !matches!(op, Op::Attributes(_) | Op::Opens(_)),
         };
         match &begun.effects {
             Some(effects) => {
@@ -207,6 +209,10 @@ fn keep_told(state: &mut State, stamp: u64, op: &Op<'_>, reply: std::result::Res
         {
             state.set_incapable(*ino);
         }
+        // A file that is opened for appending may be one that can only be appended to.
+        (Op::Opens(OpenOp::CheckOpen { ino, appends: false }), Ok(_)) if state.is_attr_since(stamp, *ino) => {
+            state.set_unprotected(*ino);
+        }
         _ => {}
     }
 }
@@ -229,6 +235,7 @@ fn found(state: &mut State, stamp: u64, (parent, name): (u64, &str), made: &Attr
     if state.is_attr_since(stamp, made.ino) {
         state.set_attr(*made);
         state.set_incapable(made.ino);
+        state.set_unprotected(made.ino);
     }
     state.set_name(parent, name, Name::Leads(made.ino));
     if made.kind == Kind::Directory {

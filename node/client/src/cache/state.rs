@@ -11,10 +11,10 @@ use objstore_files::Attr;
 
 /// The most names that are kept, about 100 bytes each.
 const NAMES_MAX: usize = 1 << 17;
-/// The most inodes that are kept, about 200 bytes each.
+/// The most inodes that are kept besides those with look-ups that the store has not counted, about 200 bytes each.
 const NODES_MAX: usize = 1 << 16;
 /// The most inodes with look-ups that the store has not counted.
-const COUNTED_MAX: usize = 1 << 18;
+const COUNTED_MAX: usize = 1 << 16;
 /// The places in the table of invalidations.
 const PLACES: usize = 1 << 12;
 
@@ -41,6 +41,8 @@ struct Node {
     attr: Option<Attr>,
     /// Whether it has no capabilities (capabilities(7)).
     is_incapable: bool,
+    /// Whether it has no flag that refuses to open it for writing (chattr(1)).
+    is_unprotected: bool,
     /// A name that leads to it, if it is a directory.
     place: Option<(u64, Box<str>)>,
     /// Look-ups that were answered here.
@@ -228,7 +230,7 @@ impl State {
     }
 
     fn node(&mut self, ino: u64) -> &mut Node {
-        if self.nodes.len() >= NODES_MAX && !self.nodes.contains_key(&ino) {
+        if self.nodes.len() >= self.counted + NODES_MAX && !self.nodes.contains_key(&ino) {
             self.nodes.values_mut().for_each(Node::drop_all);
             self.nodes.retain(|_, node| node.counted > 0);
         }
@@ -256,6 +258,14 @@ impl State {
 
     pub(super) fn is_incapable(&self, ino: u64) -> bool {
         self.nodes.get(&ino).is_some_and(|node| node.is_incapable)
+    }
+
+    pub(super) fn set_unprotected(&mut self, ino: u64) {
+        self.node(ino).is_unprotected = true;
+    }
+
+    pub(super) fn is_unprotected(&self, ino: u64) -> bool {
+        self.nodes.get(&ino).is_some_and(|node| node.is_unprotected)
     }
 
     pub(super) fn drop_attr(&mut self, ino: u64) {
