@@ -39,6 +39,9 @@ use crate::view::{ROOT_NODE, View};
 /// The longest wait of [`Mount::unmount`] for the session to end.
 const END_MAX: Duration = Duration::from_secs(10);
 
+/// How many times more the kernel reads ahead if the store is on another machine.
+const REMOTE_READAHEAD: u32 = 8;
+
 /// The outcome of unmounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -128,12 +131,21 @@ fn begin(files: FileSession, at: &Path, options: Options, keep: Option<Keep>) ->
     let kept = keep.and_then(|keep| deposit(&kernel_mount, &hello, &shared, keep));
     let session = hello.answer().map_err(failed);
     let session = session.inspect_err(|_| withdraw(kept.as_ref()))?;
-    let readahead = options.readahead_bytes.min(REQUEST_BYTES_MAX);
+    let readahead = readahead(&files, &options);
     let session = Taken { session, shared, sees_callers: true };
     let mount = serve(files, kernel_mount, session, options, kept.clone());
     let mount = mount.inspect_err(|_| withdraw(kept.as_ref()))?;
     mount.kernel_mount.set_readahead(readahead);
     Ok(mount)
+}
+
+/// How many bytes of a file that is read in sequence the kernel asks for ahead. Over a network several requests have to be
+/// under way, or the link is idle while one is answered.
+fn readahead(files: &FileSession, options: &Options) -> u32 {
+    match files.local() {
+        Some(_) => options.readahead_bytes.min(REQUEST_BYTES_MAX),
+        None => options.readahead_bytes.saturating_mul(REMOTE_READAHEAD).min(REMOTE_READAHEAD * REQUEST_BYTES_MAX),
+    }
 }
 
 /// The connection to the fd holder, and the id of a mount's deposit there.
@@ -329,7 +341,7 @@ impl Mount {
 
     /// Counts and latencies of each operation.
     pub fn stats(&self) -> StatsSnapshot {
-        self.stats.snapshot()
+        StatsSnapshot { trips: self.files.trips(), ..self.stats.snapshot() }
     }
 
     /// Each call of the kernel from now on, until the receiver is dropped or the mount ends.

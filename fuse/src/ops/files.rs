@@ -114,7 +114,10 @@ impl Fs<'_> {
         }
         let ino = self.view.ino(node);
         let closed = self.files.close_writer(ino, file.life != self.session.about().life);
-        announced(self.files.closed(ino, file.encode()));
+        // Only the closes of numbered files were announced.
+        if file.number != 0 {
+            announced(self.files.closed(ino, file.encode()));
+        }
         closed.map_err(|error| errno::of_sync(&error))
     }
 

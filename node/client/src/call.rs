@@ -1,4 +1,4 @@
-//! A call: sent until it has an answer, or until the session is lost.
+//! A call: answered here if its answer is known, or sent until it has an answer or the session is lost.
 
 use std::time::Duration;
 
@@ -10,13 +10,44 @@ use node_wire::client::CallError;
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::Answer as Frame;
 use objstore_base::error::{Error, Result};
-use objstore_files::{Answer, Class, Context, DATA_BYTES_MAX, NameOp, Op, Reply};
+use objstore_files::{Answer, Class, Context, DATA_BYTES_MAX, NameOp, Op, OpenOp, Reply};
 
 use crate::link::{Link, lost};
 use crate::shape::{reply_bytes, within_one_frame};
 
 /// The pause before a call is sent again to a store that is not ready for it.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// An operation that is answered without a trip, or what the store has to execute.
+pub(crate) enum Step<'a> {
+    Answered(Result<Answer>),
+    Send(Op<'a>),
+}
+
+/// Answers an operation without a trip if that is exact.
+pub(crate) fn here<'a>(link: &Link, context: &Context, op: Op<'a>) -> Step<'a> {
+    link.trips.asked(op.name());
+    let done = |reply: Reply| Step::Answered(Ok(Answer { reply, recorded: false }));
+    // The store refuses the call of another session.
+    if link.about.get().is_none_or(|about| about.number != context.session) || link.is_lost() {
+        return Step::Send(op);
+    }
+    match op {
+        Op::Names(NameOp::Forget { ino, count }) => match link.cache.forget(ino, count) {
+            0 => done(Reply::Done(())),
+            count => Step::Send(NameOp::Forget { ino, count }.into()),
+        },
+        Op::Opens(OpenOp::KeepsVersions {}) => match link.versions.told() {
+            Some(kept) => done(Reply::Bool(kept)),
+            None => Step::Send(op),
+        },
+        op if link.is_fresh() => match link.cache.answer(&op) {
+            Some(answer) => Step::Answered(answer),
+            None => Step::Send(op),
+        },
+        op => Step::Send(op),
+    }
+}
 
 /// Executes an operation at the store.
 pub(crate) async fn call(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
@@ -39,8 +70,15 @@ pub(crate) async fn call(link: &Link, context: &Context, op: Op<'_>, data: &[u8]
     }
 }
 
-/// Executes an operation that fits into one frame.
+/// Executes an operation that fits into one frame, and keeps what is known from its answer.
 async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+    let begun = link.cache.begin(&op);
+    let answer = send(link, context, op.clone(), data).await;
+    link.cache.finish(begun, &op, &answer, context.request);
+    answer
+}
+
+async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
     if link.open().await.is_err() {
         return lost(&op);
     }
@@ -95,6 +133,7 @@ impl Asked<'_> {
                 let op = self.link.writers.translate(self.op.clone(), boot);
                 sent.call = encode_call(&self.context, &op).into();
             }
+            self.link.trips.sent(self.op.name());
             let trip = self.link.client.call(write(&sent), self.payload.clone(), self.reply_bytes);
             let answered = tokio::select! {
                 answered = trip => answered,
@@ -142,7 +181,8 @@ impl Asked<'_> {
             let why = format!("the answer to {} cannot be read: {error}", self.op.name());
             Error::Indeterminate { why }
         };
-        let Answered { boot, reply } = read(frame.head).map_err(unreadable)?;
+        let Answered { boot, reply, versions } = read(frame.head).map_err(unreadable)?;
+        self.link.versions.tell(versions);
         let (head, data) = if reply.is_empty() { (frame.payload, Bytes::new()) } else { (reply, frame.payload) };
         Ok((Boot(boot), decode_reply(&head, data).map_err(unreadable)?))
     }

@@ -15,9 +15,12 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::Clock;
+use crate::cache::Cache;
 use crate::options::Options;
 use crate::slots::Slots;
 use crate::stream::Stream;
+use crate::trips::Trips;
+use crate::versions::Versions;
 use crate::writers::Writers;
 
 /// How far a session is.
@@ -42,6 +45,10 @@ pub(crate) struct Link {
     pub(crate) slots: Slots,
     pub(crate) stream: Stream,
     pub(crate) writers: Writers,
+    /// What is answered without a trip.
+    pub(crate) cache: Cache,
+    pub(crate) versions: Versions,
+    pub(crate) trips: Trips,
     pub(crate) lease: Mutex<Option<Lease>>,
     /// When the last opening or renewal was sent that the store answered, and for which standing the caches were dropped.
     heard: Mutex<(Moment, Standing)>,
@@ -74,6 +81,9 @@ impl Link {
             slots: Slots::default(),
             stream: Stream::default(),
             writers: Writers::default(),
+            cache: Cache::default(),
+            versions: Versions::default(),
+            trips: Trips::default(),
             lease: Mutex::new(None),
             heard: Mutex::new((Moment::default(), Standing::Fresh)),
             terms: OnceLock::new(),
@@ -162,6 +172,17 @@ impl Link {
             tracing::warn!(?standing, why, "the store of a mount is not reached: nothing is served from caches");
             self.stream.drop_caches();
         }
+    }
+
+    /// Whether the lease allows to serve from caches now.
+    pub(crate) fn is_fresh(&self) -> bool {
+        let now = (self.clock())();
+        self.lease.lock().as_mut().is_some_and(|lease| lease.standing(now) == Standing::Fresh)
+    }
+
+    /// Whether every call fails.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(*self.stage.borrow(), Stage::Lost(_))
     }
 
     /// Completes when the session is lost.

@@ -38,7 +38,16 @@ pub struct Answered {
     /// this is empty.
     #[prost(bytes = "bytes", tag = "2")]
     pub reply: Bytes,
+    /// Whether the bucket has versioning or had it, told with the answer to a call that opened a file for writing: one of
+    /// [`NEVER_VERSIONED`] and [`VERSIONED`]. 0: not told, so the node asks.
+    #[prost(uint32, tag = "3")]
+    pub versions: u32,
 }
+
+/// The bucket never had versioning.
+pub const NEVER_VERSIONED: u32 = 1;
+/// The bucket has versioning, or had it.
+pub const VERSIONED: u32 = 2;
 
 /// The head of a call on the control connection.
 #[derive(Clone, PartialEq, Message)]

@@ -32,6 +32,7 @@ mod mounted_walk;
 mod moved_versions;
 mod nameless;
 mod network;
+mod node_cache;
 mod objects;
 mod opening;
 mod orphans;

@@ -192,7 +192,7 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
     assert!(matches!(remote.loopback.shown()[..], [("served", 1.., 0)]), "{:?}", remote.loopback.shown());
     weather.fall_silent();
     let start = Instant::now();
-    let refused = session.own().attr(made.ino);
+    let refused = session.own().flags(made.ino);
     assert!(matches!(refused, Err(Error::Posix(Posix::Stale))), "{refused:?}");
     let waited = start.elapsed();
     assert!((Duration::from_millis(500)..Duration::from_secs(5)).contains(&waited), "{waited:?}");

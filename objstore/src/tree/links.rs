@@ -1,6 +1,7 @@
 //! Adding and removing names through a mount: link, unlink, rmdir.
 
 use crate::error::{Posix, Result};
+use crate::feed::Change;
 use crate::record::bucket::VersioningState;
 use crate::record::inode::{Dirent, Inode, InodeKind};
 
@@ -40,6 +41,7 @@ impl Tx<'_> {
         inode.nlink += 1;
         inode.ctime = self.now.0;
         self.save(ino, &inode);
+        self.tell(Change::Attributes { ino });
         self.add_name(parent, name, Dirent::new(ino, inode.kind()))?;
         Ok(inode)
     }

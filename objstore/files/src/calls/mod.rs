@@ -22,4 +22,4 @@ pub use names::NameOp;
 pub use op::{Class, Op};
 pub use opens::OpenOp;
 pub use reply::{Answer, Reply};
-pub use service::{About, FileService, SessionStanding};
+pub use service::{About, FileService, SessionStanding, Trips};
