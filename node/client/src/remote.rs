@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use crate::call::{Step, call, here};
 use crate::changes::RemoteChanges;
 use crate::keeper::Task;
-use crate::link::Link;
+use crate::link::{Link, Stage};
 
 /// How long the end of a session may take; without an answer the store ends it with its lease.
 const END: Duration = Duration::from_secs(5);

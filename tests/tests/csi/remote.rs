@@ -278,10 +278,10 @@ async fn a_ticket_opens_a_volume_only_with_a_certificate_of_its_node() {
             fs::copy(from, folder.path().join(to)).expect("copied");
         }
     };
-    let [cert, key] = ["shown.crt", "shown.key"].map(|name| text(&folder.path().join(name)).to_owned());
+    let [cert, key] = ["shown.crt", "shown.key"].map(|name| text(&folder.path().join(name)));
     shown(&other);
-    let asks = ["--volume-client-ca", text(&authority.authority)];
-    let mut apart = Apart::with(&asks, &["--cert", &cert, "--key", &key]).await;
+    let authority = text(&authority.authority);
+    let mut apart = Apart::with(&["--volume-client-ca", &authority], &["--cert", &cert, "--key", &key]).await;
     let volume = apart.driver.create("asked", 64 << 20, None).await;
     let context = apart.attach(&volume).await;
     let refused = apart.stage(&volume, &context, &no_secrets()).await.expect_err("another node's certificate");

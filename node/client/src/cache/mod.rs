@@ -140,7 +140,7 @@ impl Cache {
                 }
                 Change::Attributes { ino } => state.drop_node(*ino),
                 Change::All => state.clear(),
-                Change::Probe { .. } | Change::Sharing { .. } => {}
+                Change::Probe { .. } | Change::Sharing { .. } | Change::LockGranted { .. } => {}
             }
         }
     }
