@@ -19,8 +19,8 @@ use rustix::io::Errno;
 
 use crate::errno::{self, Result};
 use touched::Touched;
-use waiting::Waits;
 pub(crate) use waiting::{Answer, Wanted};
+use waiting::{Then, Waits};
 
 /// The file locks of a mount.
 pub(crate) struct FileLocks {
@@ -88,8 +88,12 @@ impl FileLocks {
 
     /// The caller of a request received a signal.
     pub fn interrupt(&self, number: u64) {
-        if self.waits.lock().interrupt(number) {
-            self.cancel(number);
+        // Outside of the lock: it asks the store.
+        let moment = self.waits.lock().interrupt(number);
+        if let Some(moment) = moment
+            && self.cancel(number, moment)
+        {
+            self.ask_for(number);
         }
     }
 
@@ -97,7 +101,10 @@ impl FileLocks {
     pub fn told(self: &Arc<Self>, changes: &[Change]) {
         for change in changes {
             match change {
-                Change::LockGranted { ticket } => self.finish(*ticket, Ok(())),
+                Change::LockGranted { ticket } => {
+                    let answer = self.waits.lock().granted(*ticket);
+                    answer.into_iter().for_each(|answer| answer(Ok(())));
+                }
                 // The store may have been restarted, and does not know the requests that waited.
                 Change::All => self.ask_again(),
                 _ => {}
@@ -119,22 +126,39 @@ impl FileLocks {
             if locked != Ok(Locked::Waits) {
                 return self.finish(number, outcome(locked));
             }
-            match self.waits.lock().waits(number, moment) {
-                waiting::Then::Nothing => return,
-                waiting::Then::Ask => {}
-                waiting::Then::Cancel => return self.cancel(number),
+            let then = self.waits.lock().waits(number, moment);
+            match then {
+                Then::Nothing => return,
+                Then::Ask => {}
+                Then::Cancel(moment) => {
+                    if !self.cancel(number, moment) {
+                        return;
+                    }
+                }
+                // A request that began to wait since is not wanted any more; nearly always there is none.
+                Then::Granted => return self.give_up(number, Ok(())),
+                Then::Over => return self.give_up(number, Err(Errno::STALE)),
             }
         }
     }
 
-    /// Takes a request back whose caller was interrupted. If it does not wait at the store, it was granted, which the
-    /// changes tell; or the store was restarted, and it is asked for again.
-    fn cancel(&self, number: u64) {
+    /// Answers a request, which must not wait at the store any longer.
+    fn give_up(&self, number: u64, outcome: Result<()>) {
+        if let Err(error) = self.files.own().cancel_lock(number) {
+            tracing::debug!(%error, "a request for a lock may still wait at the store");
+        }
+        self.finish(number, outcome);
+    }
+
+    /// Takes a request back whose caller was interrupted; whether to ask for it again, because the store was restarted
+    /// meanwhile. If it does not wait at the store otherwise, it was granted, which the changes tell.
+    fn cancel(&self, number: u64, moment: u64) -> bool {
         match self.files.own().cancel_lock(number) {
             Ok(true) => self.finish(number, Err(Errno::INTR)),
-            Ok(false) => {}
+            Ok(false) => return self.waits.lock().is_unknown(number, moment) == Then::Ask,
             Err(error) => self.finish(number, Err(errno::of(&error))),
         }
+        false
     }
 
     /// Has the store asked again for all that waits, by a thread: the changes do not wait for it.
@@ -143,11 +167,11 @@ impl FileLocks {
         if numbers.is_empty() {
             return;
         }
-        let asking = Arc::clone(self);
-        let ask = move || numbers.into_iter().for_each(|number| asking.ask_for(number));
+        let (asking, asked) = (Arc::clone(self), numbers.clone());
+        let ask = move || asked.into_iter().for_each(|number| asking.ask_for(number));
         if let Err(error) = std::thread::Builder::new().name("fuse-locks".into()).spawn(ask) {
-            tracing::error!(%error, "there is no thread to ask for locks again: programs that wait for them receive EIO");
-            self.waits.lock().end().into_iter().for_each(|answer| answer(Err(Errno::IO)));
+            tracing::warn!(%error, "there is no thread to ask for locks again: cache invalidations wait for it");
+            numbers.into_iter().for_each(|number| self.ask_for(number));
         }
     }
 
