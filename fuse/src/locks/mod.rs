@@ -74,7 +74,10 @@ impl FileLocks {
         }
         let moment = self.touched.moment(ino);
         match self.files.own().release_locks(ino, closed) {
-            Ok(left) => self.touched.left(ino, moment, left),
+            Ok(left) => {
+                self.touched.left(ino, moment, left);
+                self.ask_for_those_of(ino, closed);
+            }
             // They end with the session.
             Err(error) => tracing::debug!(ino, %error, "the locks of a closed file are not released"),
         }
@@ -142,6 +145,15 @@ impl FileLocks {
         }
     }
 
+    /// Asks again for requests that the store took back with what was closed: another thread of the process waits on. The
+    /// requests that it was to take back are of a process before this one, whose program is gone.
+    fn ask_for_those_of(&self, ino: u64, closed: LockRelease) {
+        let LockRelease::Descriptor { owner } = closed else { return };
+        let is_meant = |wanted: &Wanted| wanted.ino == ino && wanted.by.owner == owner;
+        let again = self.waits.lock().forgotten(is_meant);
+        again.into_iter().for_each(|number| self.ask_for(number));
+    }
+
     /// Answers a request, which must not wait at the store any longer.
     fn give_up(&self, number: u64, outcome: Result<()>) {
         if let Err(error) = self.files.own().cancel_lock(number) {
@@ -163,7 +175,7 @@ impl FileLocks {
 
     /// Has the store asked again for all that waits, by a thread: the changes do not wait for it.
     fn ask_again(self: &Arc<Self>) {
-        let numbers = self.waits.lock().restarted();
+        let numbers = self.waits.lock().forgotten(|_| true);
         if numbers.is_empty() {
             return;
         }

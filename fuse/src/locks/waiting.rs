@@ -29,8 +29,6 @@ pub(crate) struct Wanted {
 pub(super) struct Waits {
     requests: HashMap<u64, Request>,
     early: VecDeque<u64>,
-    /// How often the store may have forgotten them.
-    restarts: u64,
     /// Nothing is granted any more.
     is_over: bool,
 }
@@ -40,6 +38,8 @@ struct Request {
     answer: Answer,
     state: State,
     interrupted: bool,
+    /// How often the store may have forgotten it.
+    moment: u64,
     /// The changes said that it is granted, while the store was being asked.
     granted: bool,
 }
@@ -75,17 +75,18 @@ impl Waits {
     pub fn begin(&mut self, number: u64, wanted: Wanted, answer: Answer) {
         let interrupted = self.early.contains(&number);
         self.early.retain(|early| *early != number);
-        self.requests.insert(number, Request { wanted, answer, state: State::Asking, interrupted, granted: false });
+        self.requests
+            .insert(number, Request { wanted, answer, state: State::Asking, interrupted, moment: 0, granted: false });
     }
 
     /// What to ask the store for, and the moment at which it is asked.
     pub fn wanted(&self, number: u64) -> Option<(Wanted, u64)> {
-        self.requests.get(&number).map(|request| (request.wanted, self.restarts))
+        self.requests.get(&number).map(|request| (request.wanted, request.moment))
     }
 
     /// The store, asked at this moment, lets a request wait.
     pub fn waits(&mut self, number: u64, moment: u64) -> Then {
-        let (restarts, is_over) = (self.restarts, self.is_over);
+        let is_over = self.is_over;
         let Some(request) = self.requests.get_mut(&number) else { return Then::Nothing };
         if std::mem::take(&mut request.granted) {
             return Then::Granted;
@@ -93,7 +94,7 @@ impl Waits {
         if is_over {
             return Then::Over;
         }
-        if restarts != moment {
+        if request.moment != moment {
             return Then::Ask;
         }
         request.state = if request.interrupted { State::Cancelling } else { State::Waiting };
@@ -106,7 +107,7 @@ impl Waits {
             request.interrupted = true;
             let waits = request.state == State::Waiting;
             request.state = if waits { State::Cancelling } else { request.state };
-            return waits.then_some(self.restarts);
+            return waits.then_some(request.moment);
         }
         if self.early.len() == EARLY_MAX {
             self.early.pop_front();
@@ -117,9 +118,8 @@ impl Waits {
 
     /// The store, asked at this moment to take a request back, does not know that it waits.
     pub fn is_unknown(&mut self, number: u64, moment: u64) -> Then {
-        let restarts = self.restarts;
         let Some(request) = self.requests.get_mut(&number) else { return Then::Nothing };
-        if restarts != moment {
+        if request.moment != moment {
             request.state = State::Asking;
             return Then::Ask;
         }
@@ -138,15 +138,17 @@ impl Waits {
         }
     }
 
-    /// The store may have forgotten every request: those to ask for again.
-    pub fn restarted(&mut self) -> Vec<u64> {
-        self.restarts += 1;
-        let waiting = self.requests.iter_mut().filter(|(_, request)| request.state == State::Waiting);
-        let again = waiting.map(|(number, request)| {
-            request.state = State::Asking;
-            *number
-        });
-        again.collect()
+    /// The store may have forgotten those requests that `is_meant` picks; what to ask for again.
+    pub fn forgotten(&mut self, is_meant: impl Fn(&Wanted) -> bool) -> Vec<u64> {
+        let mut again = Vec::new();
+        for (number, request) in self.requests.iter_mut().filter(|(_, request)| is_meant(&request.wanted)) {
+            request.moment += 1;
+            if request.state == State::Waiting {
+                request.state = State::Asking;
+                again.push(*number);
+            }
+        }
+        again
     }
 
     /// A request ends; `None` if it did before.
@@ -192,7 +194,7 @@ mod tests {
         let moment = begun(&mut waits, 6);
         assert_eq!(waits.waits(6, moment), Then::Nothing);
         assert_eq!((waits.interrupt(6), waits.interrupt(6)), (Some(0), None), "taken back once");
-        assert_eq!(waits.restarted(), [0; 0], "each of them is being taken back");
+        assert_eq!(waits.forgotten(|_| true), [0; 0], "each of them is being taken back");
         assert_eq!(waits.is_unknown(6, 0), Then::Ask, "the store was restarted meanwhile");
         assert_eq!(waits.waits(6, 1), Then::Cancel(1));
         assert_eq!(waits.is_unknown(6, 1), Then::Nothing, "granted: the changes tell");
@@ -213,7 +215,7 @@ mod tests {
         let mut waits = Waits::default();
         let moments = [2, 4].map(|number| begun(&mut waits, number));
         assert_eq!(waits.waits(2, moments[0]), Then::Nothing);
-        assert_eq!(waits.restarted(), [2]);
+        assert_eq!(waits.forgotten(|_| true), [2]);
         assert_eq!(waits.waits(4, moments[1]), Then::Ask, "its answer came before the restart, and is read after it");
         let moment = waits.wanted(2).unwrap().1;
         assert_eq!(waits.waits(2, moment), Then::Nothing);
@@ -231,7 +233,7 @@ mod tests {
         assert!(waits.finish(2).is_some());
         let moment = begun(&mut waits, 4);
         waits.waits(4, moment);
-        assert_eq!(waits.restarted(), [4]);
+        assert_eq!(waits.forgotten(|_| true), [4]);
         assert!(waits.granted(4).is_none() && waits.finish(4).is_some());
     }
 
