@@ -54,4 +54,4 @@ for line in sys.stdin:
     try:
         print(call(*line.split()), flush=True)
     except OSError as error:
-        print(errno.errorcode[error.errno], flush=True)
+        print('EDEADLK' if error.errno == errno.EDEADLK else errno.errorcode[error.errno], flush=True)

@@ -134,7 +134,7 @@ impl<F: Ord + Copy> Locks<F> {
     }
 
     /// Releases everything of a session; the requests of others that are granted now.
-    pub fn end_session(&mut self, session: SessionId) -> Vec<Ticket> {
+    pub fn end_all_of(&mut self, session: SessionId) -> Vec<Ticket> {
         let mut places: BTreeSet<_> = BTreeSet::new();
         for (ticket, at) in self.waits.those(|owner| owner.session() == session) {
             self.waits.remove(ticket);
@@ -148,7 +148,7 @@ impl<F: Ord + Copy> Locks<F> {
         for at in places {
             if let Some(file) = self.files.get_mut(&at) {
                 // All of it first, so that the requests of others are granted in their order.
-                file.end_session(session);
+                file.end_all_of(session);
             }
             granted.extend(self.grant(at));
         }

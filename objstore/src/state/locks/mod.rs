@@ -2,7 +2,7 @@
 //!
 //! - The rules are those of [`node_session::lock`]. Here each lock has its session, and the file that keeps it over the
 //!   death of the process (`log`): a lock costs no transaction.
-//! - A request that waits holds no thread. When it is granted, the mount is told by a change in its feed.
+//! - A request that waits holds no thread. When it is granted, the mount receives a change in its feed.
 //! - The end of a session ends its locks and its waiting requests.
 //! - A session has at most [`LOCKS_MAX`] locks and waiting requests, of which [`WAITING_MAX`] wait.
 //!
@@ -217,7 +217,7 @@ impl State {
         !tickets.is_empty()
     }
 
-    /// Requests that waited are granted: their mounts are told.
+    /// Requests that waited are granted: their mounts receive a change.
     fn granted(&mut self, feeds: &Feeds, woken: Vec<Ticket>) {
         for ticket in woken {
             let Some(Waiting { session, number, file, by, lock }) = self.forget(ticket) else { continue };
