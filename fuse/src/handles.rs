@@ -171,6 +171,9 @@ mod tests {
             let file = OpenFile { writable, number, life: u32::MAX - 1 };
             assert_eq!(OpenFile::decode(file.encode()), file);
         }
+        let announced = |number: u32, locks: bool| OpenFile { writable: true, number, life: 1 }.is_announced(locks);
+        assert_eq!([0, 5].map(|number| announced(number, false)), [false, true]);
+        assert_eq!([5, 5 | OpenFile::WRITER_BIT].map(|number| announced(number, true)), [false, true]);
         for flags in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR | libc::O_APPEND] {
             assert_eq!(is_writer(flags), flags != libc::O_RDONLY);
         }

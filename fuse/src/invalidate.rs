@@ -145,7 +145,7 @@ impl<K: Kernel> Invalidator<K> {
                 Change::Attributes { ino } => attributes.extend(self.view.shown(*ino)),
                 Change::Probe { ino } => drop(asked.insert(*ino)),
                 Change::Sharing { shared } => self.sharing.set(*shared),
-                // Locks are told of these.
+                // `locks` has taken these.
                 Change::All | Change::LockGranted { .. } => {}
             }
         }

@@ -55,7 +55,7 @@ pub(super) fn answer(fs: &Fs<'_>, request: &Request<'_>) -> Result<Answer> {
         Operation::Release { handle, flock_owner } => {
             fs.release(node, OpenFile::decode(handle), flock_owner, asked).map(done)
         }
-        Operation::GetLock(lock) => fs.test_lock(lock_call(node, lock)?).map(Answer::Lock),
+        Operation::GetLock(lock) => fs.lock_in_the_way(lock_call(node, lock)?).map(Answer::Lock),
         Operation::SetLock { lock, .. } => fs.set_lock(lock_call(node, lock)?).map(done),
         Operation::Sync { data_only } => fs.sync(node, data_only).map(done),
         Operation::SyncDir => fs.sync(node, false).map(done),

@@ -19,8 +19,8 @@ use rustix::io::Errno;
 
 use crate::errno::{self, Result};
 use touched::Touched;
-use waiting::Waits;
 pub(crate) use waiting::{Answer, Wanted};
+use waiting::{Then, Waits};
 
 /// The file locks of a mount.
 pub(crate) struct FileLocks {
@@ -74,7 +74,10 @@ impl FileLocks {
         }
         let moment = self.touched.moment(ino);
         match self.files.own().release_locks(ino, closed) {
-            Ok(left) => self.touched.left(ino, moment, left),
+            Ok(left) => {
+                self.touched.left(ino, moment, left);
+                self.ask_for_those_of(ino, closed);
+            }
             // They end with the session.
             Err(error) => tracing::debug!(ino, %error, "the locks of a closed file are not released"),
         }
@@ -88,8 +91,12 @@ impl FileLocks {
 
     /// The caller of a request received a signal.
     pub fn interrupt(&self, number: u64) {
-        if self.waits.lock().interrupt(number) {
-            self.cancel(number);
+        // Outside of the lock: it asks the store.
+        let moment = self.waits.lock().interrupt(number);
+        if let Some(moment) = moment
+            && self.cancel(number, moment)
+        {
+            self.ask_for(number);
         }
     }
 
@@ -97,7 +104,10 @@ impl FileLocks {
     pub fn told(self: &Arc<Self>, changes: &[Change]) {
         for change in changes {
             match change {
-                Change::LockGranted { ticket } => self.finish(*ticket, Ok(())),
+                Change::LockGranted { ticket } => {
+                    let answer = self.waits.lock().granted(*ticket);
+                    answer.into_iter().for_each(|answer| answer(Ok(())));
+                }
                 // The store may have been restarted, and does not know the requests that waited.
                 Change::All => self.ask_again(),
                 _ => {}
@@ -119,35 +129,61 @@ impl FileLocks {
             if locked != Ok(Locked::Waits) {
                 return self.finish(number, outcome(locked));
             }
-            match self.waits.lock().waits(number, moment) {
-                waiting::Then::Nothing => return,
-                waiting::Then::Ask => {}
-                waiting::Then::Cancel => return self.cancel(number),
+            let then = self.waits.lock().waits(number, moment);
+            match then {
+                Then::Nothing => return,
+                Then::Ask => {}
+                Then::Cancel(moment) => {
+                    if !self.cancel(number, moment) {
+                        return;
+                    }
+                }
+                // A request that began to wait since is not wanted any more; nearly always there is none.
+                Then::Granted => return self.give_up(number, Ok(())),
+                Then::Over => return self.give_up(number, Err(Errno::STALE)),
             }
         }
     }
 
-    /// Takes a request back whose caller was interrupted. If it does not wait at the store, it was granted, which the
-    /// changes tell; or the store was restarted, and it is asked for again.
-    fn cancel(&self, number: u64) {
+    /// Asks again for requests that the store took back with what was closed: another thread of the process waits on. The
+    /// requests that it was to take back are of a process before this one, whose program is gone.
+    fn ask_for_those_of(&self, ino: u64, closed: LockRelease) {
+        let LockRelease::Descriptor { owner } = closed else { return };
+        let is_meant = |wanted: &Wanted| wanted.ino == ino && wanted.by.owner == owner;
+        let again = self.waits.lock().forgotten(is_meant);
+        again.into_iter().for_each(|number| self.ask_for(number));
+    }
+
+    /// Answers a request, which must not wait at the store any longer.
+    fn give_up(&self, number: u64, outcome: Result<()>) {
+        if let Err(error) = self.files.own().cancel_lock(number) {
+            tracing::debug!(%error, "a request for a lock may still wait at the store");
+        }
+        self.finish(number, outcome);
+    }
+
+    /// Takes a request back whose caller was interrupted; whether to ask for it again, because the store was restarted
+    /// meanwhile. If it does not wait at the store otherwise, it was granted, which the changes tell.
+    fn cancel(&self, number: u64, moment: u64) -> bool {
         match self.files.own().cancel_lock(number) {
             Ok(true) => self.finish(number, Err(Errno::INTR)),
-            Ok(false) => {}
+            Ok(false) => return self.waits.lock().is_unknown(number, moment) == Then::Ask,
             Err(error) => self.finish(number, Err(errno::of(&error))),
         }
+        false
     }
 
     /// Has the store asked again for all that waits, by a thread: the changes do not wait for it.
     fn ask_again(self: &Arc<Self>) {
-        let numbers = self.waits.lock().restarted();
+        let numbers = self.waits.lock().forgotten(|_| true);
         if numbers.is_empty() {
             return;
         }
-        let asking = Arc::clone(self);
-        let ask = move || numbers.into_iter().for_each(|number| asking.ask_for(number));
+        let (asking, asked) = (Arc::clone(self), numbers.clone());
+        let ask = move || asked.into_iter().for_each(|number| asking.ask_for(number));
         if let Err(error) = std::thread::Builder::new().name("fuse-locks".into()).spawn(ask) {
-            tracing::error!(%error, "there is no thread to ask for locks again: programs that wait for them receive EIO");
-            self.waits.lock().end().into_iter().for_each(|answer| answer(Err(Errno::IO)));
+            tracing::warn!(%error, "there is no thread to ask for locks again: cache invalidations wait for it");
+            numbers.into_iter().for_each(|number| self.ask_for(number));
         }
     }
 

@@ -23,7 +23,7 @@ pub(crate) struct LockCall {
 
 impl Fs<'_> {
     /// The lock that would keep one from being granted.
-    pub fn test_lock(&self, call: LockCall) -> Result<Option<HeldLock>> {
+    pub fn lock_in_the_way(&self, call: LockCall) -> Result<Option<HeldLock>> {
         let LockCall { node, by, kind, range, mode } = call;
         // Ending a lock is never refused.
         let Some(mode) = mode else { return Ok(None) };

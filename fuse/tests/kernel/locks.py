@@ -25,6 +25,10 @@ def call(op, name, *rest):
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(3)
             signal.pause()
+    elif op == 'later':
+        # Another thread opens and closes the file while this one waits.
+        import threading
+        threading.Timer(float(rest[0]), lambda: os.close(os.open(rest[1], os.O_RDWR))).start()
     elif op == 'write':
         os.pwrite(files[name], rest[0].encode(), 0)
     elif op == 'read':
@@ -50,4 +54,4 @@ for line in sys.stdin:
     try:
         print(call(*line.split()), flush=True)
     except OSError as error:
-        print(errno.errorcode[error.errno], flush=True)
+        print('EDEADLK' if error.errno == errno.EDEADLK else errno.errorcode[error.errno], flush=True)

@@ -178,6 +178,20 @@ fn a_request_waits_until_it_is_granted_interrupted_or_killed() {
     });
 }
 
+/// fcntl(2): a close ends the locks of the process, and not its requests.
+#[test]
+fn a_request_waits_on_while_another_thread_closes_the_file() {
+    run_all(|test| {
+        let (mounts, mut a, mut b) = two(test);
+        assert_eq!(a.call("posix f try w 0 1"), "ok");
+        assert_eq!(b.call(&format!("later - 0.1 {}", mounts[1].path().join("file").display())), "ok");
+        b.waits("posix f wait w 0 1");
+        assert_eq!(a.call("posix f try u 0 0"), "ok");
+        assert_eq!(b.answer(), "ok");
+        assert_eq!(a.call("posix f try w 0 1"), "EAGAIN");
+    });
+}
+
 #[test]
 fn a_circle_of_processes_is_refused() {
     run_all(|test| {

@@ -2,7 +2,6 @@
 
 use super::abi::{LK_FLOCK, UNIQUE_RESENT};
 use super::fields::{Fields, Malformed};
-use super::reply::Frame;
 
 /// The largest offset in a file, and the last byte of a lock without an end (OFFSET_MAX).
 const OFFSET_MAX: u64 = i64::MAX as u64;
@@ -74,16 +73,15 @@ pub struct LockReply {
     pub pid: u32,
 }
 
-impl Frame {
-    /// fuse_lk_out.
-    pub fn lock(&mut self, lock: &LockReply) {
-        let lock_type = match lock.lock_type {
+impl LockReply {
+    /// The fields of fuse_lk_out: the range, and then the type and the process.
+    pub(super) fn fields(&self) -> ([u64; 2], [u32; 2]) {
+        let lock_type = match self.lock_type {
             LockType::Shared => libc::F_RDLCK,
             LockType::Exclusive => libc::F_WRLCK,
             LockType::Unlocked => libc::F_UNLCK,
         };
-        self.u64(lock.first.min(OFFSET_MAX)).u64(lock.last.min(OFFSET_MAX));
-        self.u32(lock_type.cast_unsigned()).u32(lock.pid);
+        ([self.first.min(OFFSET_MAX), self.last.min(OFFSET_MAX)], [lock_type.cast_unsigned(), self.pid])
     }
 }
 
@@ -121,9 +119,7 @@ mod tests {
 
     #[test]
     fn a_lock_in_the_way_is_told_within_the_offsets_of_the_kernel() {
-        let mut frame = Frame::new();
-        frame.lock(&LockReply { first: 1, last: u64::MAX, lock_type: LockType::Shared, pid: 6 });
-        let expected = [1u64.to_ne_bytes(), OFFSET_MAX.to_ne_bytes(), (6u64 << 32).to_ne_bytes()].concat();
-        assert_eq!(frame.body(), expected);
+        let reply = LockReply { first: 1, last: u64::MAX, lock_type: LockType::Shared, pid: 6 };
+        assert_eq!(reply.fields(), ([1, OFFSET_MAX], [0, 6]));
     }
 }

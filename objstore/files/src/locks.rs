@@ -51,7 +51,7 @@ impl LockRange {
     }
 }
 
-/// A lock. One of a whole file covers [`LockRange::ALL`], whatever its range is.
+/// A lock. One of a whole file covers [`LockRange::ALL`]; its range does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lock {
     /// Its kind.

@@ -75,7 +75,7 @@ impl File {
     }
 
     /// Drops the locks of a session.
-    pub(super) fn end_session(&mut self, session: SessionId) {
+    pub(super) fn end_all_of(&mut self, session: SessionId) {
         self.held.retain(|owner, _| owner.session() != session);
     }
 

@@ -124,8 +124,8 @@ impl<F: Ord + Copy> Locks<F> {
 
     /// Releases what an owner holds and waits for on one file: the last close of a process, or of a description.
     pub fn release(&mut self, file: F, owner: Owner, kind: Kind) -> Vec<Ticket> {
-        let its = self.waits.those(|waiting| waiting == owner);
-        let here: Vec<_> = its.into_iter().filter(|(_, at)| *at == (file, kind)).map(|(ticket, _)| ticket).collect();
+        let its = self.waits.of(owner);
+        let here: Vec<_> = its.filter(|(_, at)| *at == (file, kind)).map(|(ticket, _)| ticket).collect();
         for ticket in &here {
             self.waits.remove(*ticket);
         }
@@ -134,7 +134,7 @@ impl<F: Ord + Copy> Locks<F> {
     }
 
     /// Releases everything of a session; the requests of others that are granted now.
-    pub fn end_session(&mut self, session: SessionId) -> Vec<Ticket> {
+    pub fn end_all_of(&mut self, session: SessionId) -> Vec<Ticket> {
         let mut places: BTreeSet<_> = BTreeSet::new();
         for (ticket, at) in self.waits.those(|owner| owner.session() == session) {
             self.waits.remove(ticket);
@@ -148,7 +148,7 @@ impl<F: Ord + Copy> Locks<F> {
         for at in places {
             if let Some(file) = self.files.get_mut(&at) {
                 // All of it first, so that the requests of others are granted in their order.
-                file.end_session(session);
+                file.end_all_of(session);
             }
             granted.extend(self.grant(at));
         }
@@ -183,13 +183,6 @@ impl<F: Ord + Copy> Locks<F> {
     /// The locks of an owner on a file.
     pub fn locks_of(&self, file: F, owner: Owner, kind: Kind) -> Vec<(Range, Mode)> {
         self.files.get(&(file, kind)).map(|file| file.locks_of(owner)).unwrap_or_default()
-    }
-
-    /// The files on which an owner of a session holds locks or waits for some.
-    pub fn files_of(&self, session: SessionId) -> BTreeSet<F> {
-        let held = self.holders.iter().filter(|(owner, _)| owner.session() == session).flat_map(|(_, places)| places);
-        let waiting = self.waits.those(|owner| owner.session() == session);
-        held.map(|(file, _)| *file).chain(waiting.into_iter().map(|(_, (file, _))| file)).collect()
     }
 
     /// A whole-file lock of another mode is given up before the new one is asked for (flock(2)).

@@ -5,6 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::file::{File, Request};
 use super::{Kind, Owner, Ticket};
 
+/// How many waiting requests are looked at to find a cycle: nobody keeps all others waiting by a web of requests. Linux
+/// looks at ten.
+const LOOKED_AT_MAX: usize = 256;
+
 /// Where each request waits, by its owner.
 #[derive(Clone, Debug)]
 pub(super) struct Waits<F> {
@@ -36,7 +40,7 @@ impl<F: Ord + Copy> Waits<F> {
     }
 
     /// The requests of an owner, each with where it waits.
-    fn of(&self, owner: Owner) -> impl Iterator<Item = (Ticket, (F, Kind))> {
+    pub(super) fn of(&self, owner: Owner) -> impl Iterator<Item = (Ticket, (F, Kind))> {
         self.places.get(&owner).into_iter().flatten().map(|(ticket, at)| (*ticket, *at))
     }
 
@@ -57,7 +61,7 @@ impl<F: Ord + Copy> Waits<F> {
         let Some(file) = files.get(&at).filter(|_| at.1 == Kind::Ranges && is_process(&request.owner)) else {
             return false;
         };
-        let mut seen = BTreeSet::new();
+        let (mut seen, mut looked_at) = (BTreeSet::new(), 0);
         let mut next: BTreeSet<Owner> = file.blockers(request).collect();
         while let Some(owner) = next.pop_first() {
             if owner == request.owner {
@@ -67,6 +71,10 @@ impl<F: Ord + Copy> Waits<F> {
                 continue;
             }
             for (ticket, at) in self.of(owner).filter(|(_, at)| at.1 == Kind::Ranges) {
+                looked_at += 1;
+                if looked_at > LOOKED_AT_MAX {
+                    return false;
+                }
                 let file = files.get(&at);
                 let waiting = file.and_then(|file| Some((file, file.waiter(ticket)?)));
                 next.extend(waiting.into_iter().flat_map(|(file, waiting)| file.blockers(waiting)));

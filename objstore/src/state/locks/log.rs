@@ -6,7 +6,7 @@
 //!   when the store is closed. A file of an earlier start of the machine that was not, says that the session had
 //!   locks, and not which: the session is ended then.
 //! - When a session has no lock, its full first page is emptied and used again. A file that is much longer than what is
-//!   held is written anew.
+//!   held is written again.
 //!
 //! A crash between two cells leaves the changes up to one that was not answered: the kernel or the node asks for that
 //! again. A crash while the file is emptied leaves the first page with zeros, which end it, whatever lies behind.
@@ -27,7 +27,7 @@ pub(in crate::state) const SUFFIX: &str = ".locks";
 /// The part of a file that exists as long as it does, in bytes: a page.
 const FIRST_BYTES: usize = 4096;
 const FIRST_CELLS: u64 = (FIRST_BYTES / CELL_BYTES) as u64;
-/// From so many cells on a file is written anew if few of them count.
+/// From so many cells on a file is written again if few of them count.
 const LONG: u64 = 32_768;
 const MODE: u32 = 0o600;
 

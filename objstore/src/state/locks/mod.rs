@@ -2,9 +2,9 @@
 //!
 //! - The rules are those of [`node_session::lock`]. Here each lock has its session, and the file that keeps it over the
 //!   death of the process (`log`): a lock costs no transaction.
-//! - A request that waits holds no thread. When it is granted, the mount is told by a change in its feed.
+//! - A request that waits holds no thread. When it is granted, the mount receives a change in its feed.
 //! - The end of a session ends its locks and its waiting requests.
-//! - A session has at most [`LOCKS_MAX`] locks and waiting requests.
+//! - A session has at most [`LOCKS_MAX`] locks and waiting requests, of which [`WAITING_MAX`] wait.
 //!
 //! A crash leaves the locks that were answered, and perhaps a change that was not: it is asked for again, which leads to
 //! the same locks. Requests that waited are gone, and are asked for again as well.
@@ -13,7 +13,7 @@ mod cell;
 mod log;
 mod sessions;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use node_session::SessionId;
 use node_session::lock::{Kind, Locks, Mode, Owner, Range, Set, Ticket, Wait};
@@ -31,7 +31,9 @@ use sessions::Known;
 pub(crate) use sessions::LockSession;
 
 /// The most locks and waiting requests of a session. Each takes some 300 bytes here.
-const LOCKS_MAX: usize = 65_536;
+const LOCKS_MAX: usize = 16_384;
+/// The most waiting requests of a session.
+const WAITING_MAX: usize = 4_096;
 
 /// A file: its bucket and its inode.
 type FileId = (u64, u64);
@@ -140,8 +142,11 @@ impl FileLocks {
     /// The inodes of a bucket, behind one, of which the session has locks or waits for some.
     pub fn inodes(&self, session: &LockSession, bucket: u64, after: u64) -> Vec<u64> {
         let state = self.0.lock();
-        let files = state.locks.files_of(session.id).into_iter().filter(|(own, ino)| *own == bucket && *ino > after);
-        files.map(|(_, ino)| ino).take(LOCKED_INODES_MAX).collect()
+        let Some(known) = state.known.get(&session.id) else { return Vec::new() };
+        let held = known.owners.keys().map(|(file, ..)| *file);
+        let waiting = known.waiting.values().filter_map(|ticket| state.waiting.get(ticket)).map(|waiting| waiting.file);
+        let files: BTreeSet<_> = held.chain(waiting).filter(|(own, ino)| *own == bucket && *ino > after).collect();
+        files.into_iter().map(|(_, ino)| ino).take(LOCKED_INODES_MAX).collect()
     }
 }
 
@@ -159,13 +164,15 @@ impl State {
             // Before it is held: a lock that cannot be kept is refused.
             self.note(session, Cell::Changed { ino: file.1, kind, by, range: asked.0, mode: Some(asked.1) })?;
         }
-        let wait = if number == 0 { Wait::No } else { Wait::Yes };
+        let may_wait = self.known.get(&session).is_some_and(|known| known.waiting.len() < WAITING_MAX);
+        let wait = if number == 0 || !may_wait { Wait::No } else { Wait::Yes };
         let held = self.locks.holds(file, owner, kind);
         let (locked, woken) = match self.locks.set(file, owner, kind, asked, wait) {
             Set::Granted(woken) => {
                 self.owned(session, (file, kind), by);
                 (Locked::Granted, woken)
             }
+            Set::Refused(_, woken) if number != 0 => (Locked::TooMany, woken),
             Set::Refused(_, woken) => (Locked::Refused, woken),
             Set::Waits(ticket, woken) => {
                 self.waiting.insert(ticket, Waiting { session, number, file, by, lock });
@@ -210,7 +217,7 @@ impl State {
         !tickets.is_empty()
     }
 
-    /// Requests that waited are granted: their mounts are told.
+    /// Requests that waited are granted: their mounts receive a change.
     fn granted(&mut self, feeds: &Feeds, woken: Vec<Ticket>) {
         for ticket in woken {
             let Some(Waiting { session, number, file, by, lock }) = self.forget(ticket) else { continue };

@@ -107,7 +107,7 @@ impl FileLocks {
         let state = &mut *self.0.lock();
         let Some(known) = state.known.remove(&session) else { return };
         known.waiting.values().for_each(|ticket| drop(state.waiting.remove(ticket)));
-        let woken = state.locks.end_session(session);
+        let woken = state.locks.end_all_of(session);
         if let Some(log) = known.log {
             log.remove();
         }
