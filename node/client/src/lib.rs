@@ -17,6 +17,7 @@ mod cache;
 mod call;
 mod changes;
 mod connect;
+mod forgets;
 mod keeper;
 mod link;
 mod options;

@@ -9,6 +9,7 @@ use node_wire::refusal::{Reason, Refusal};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::besides::Besides;
 use crate::refusals::superseded;
 use crate::store::StoredSession;
 
@@ -32,8 +33,7 @@ pub(crate) type Pending = watch::Receiver<Option<Told>>;
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) reply: Bytes,
-    /// See [`Answered::versions`](node_codec::session::Answered::versions).
-    pub(crate) versions: u32,
+    pub(crate) besides: Besides,
 }
 
 /// The slots of one session.
