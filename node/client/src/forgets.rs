@@ -7,21 +7,12 @@
 //! does for a FORGET that the process had read and not sent.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
-use objstore_files::{Context, NameOp};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
-
-use crate::call::one;
-use crate::link::Link;
 
 /// The most that wait; beyond, a FORGET is sent by the thread that serves it.
 const WAITING_MAX: usize = 1 << 16;
-/// How many are under way at a time.
-const TOGETHER: usize = 16;
-
 /// The references that wait, by inode.
 #[derive(Default)]
 pub(crate) struct Forgets {
@@ -41,32 +32,27 @@ impl Forgets {
         has_room
     }
 
-    fn take(&self) -> Option<(u64, u64)> {
+    /// The next ones that wait.
+    pub(crate) fn take(&self) -> Option<(u64, u64)> {
         self.waiting.lock().pop_front()
+    }
+
+    /// Completes when some were added since this was called last.
+    pub(crate) async fn added(&self) {
+        self.added.notified().await;
     }
 }
 
-/// Sends what waits, until the task is dropped.
-pub(crate) async fn send(link: Arc<Link>) {
-    let mut sending = JoinSet::new();
-    loop {
-        while sending.len() < TOGETHER
-            && let Some((ino, count)) = link.forgets.take()
-        {
-            let link = Arc::clone(&link);
-            sending.spawn(async move {
-                let Some(session) = link.about.get().map(|about| about.number) else { return };
-                let context = Context { session, caller: None, request: None };
-                if let Err(error) = one(&link, &context, NameOp::Forget { ino, count }.into(), &[]).await {
-                    tracing::debug!(ino, %error, "cannot return inode references to the store; they end with the session");
-                }
-            });
-        }
-        if sending.is_empty() {
-            link.forgets.added.notified().await;
-        } else {
-            // A panic is that task's own.
-            let _ = sending.join_next().await;
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_bounded_and_goes_in_order() {
+        let forgets = Forgets::default();
+        assert!((0..WAITING_MAX as u64).all(|ino| forgets.add(ino, 1)));
+        assert!(!forgets.add(7, 1), "the thread that serves it sends it");
+        assert_eq!((forgets.take(), forgets.take()), (Some((0, 1)), Some((1, 1))));
+        assert!(forgets.add(7, 2));
     }
 }

@@ -13,6 +13,7 @@
 //! A crash of this process loses nothing that was answered: the next process opens the session again, with a higher
 //! incarnation.
 
+mod behind;
 mod cache;
 mod call;
 mod changes;

@@ -1,4 +1,4 @@
-//! What is told with the answer to a call, because the node asks for it next: whether the bucket keeps versions, and the
+//! What an answer tells besides the outcome of its call, because the node asks for it next: whether the bucket keeps versions, and the
 //! attributes of directories and files that the call changed.
 //!
 //! It is read after the change and is no part of its outcome: it is neither recorded nor told again.
@@ -15,7 +15,7 @@ pub(crate) struct Wanted {
     attrs: Vec<u64>,
 }
 
-/// What is told.
+/// What an answer tells besides the outcome.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Besides {
     /// See [`Answered::versions`](node_codec::session::Answered::versions).

@@ -29,7 +29,7 @@ pub(crate) fn first_slot(incarnation: Incarnation) -> u32 {
 /// The reply of a call, once it has one.
 pub(crate) type Pending = watch::Receiver<Option<Told>>;
 
-/// A reply, and what is told with it.
+/// A reply, and what its answer tells besides.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) reply: Bytes,

@@ -244,7 +244,7 @@ fn a_name_that_is_not_known_may_be_one_of_any_inode() {
 }
 
 #[test]
-fn a_new_file_has_no_capabilities_until_somebody_sets_some() {
+fn a_new_file_has_no_capabilities_until_a_program_sets_some() {
     let capability = |ino| AttributeOp::Xattr { ino, name: CAPABILITIES.into() }.into();
     let cache = cache();
     assert_eq!(cache.here(&capability(5)), None);
@@ -261,7 +261,7 @@ fn a_new_file_has_no_capabilities_until_somebody_sets_some() {
 }
 
 #[test]
-fn a_new_file_may_be_opened_for_writing_until_somebody_protects_it() {
+fn a_new_file_may_be_opened_for_writing_until_a_program_protects_it() {
     let check = |ino, appends| OpenOp::CheckOpen { ino, appends }.into();
     let done = || ok(Reply::Done(()));
     let here = |cache: &Cache, appends| matches!(cache.answer(&check(5, appends)), Some(Ok(_)));
@@ -280,7 +280,7 @@ fn a_new_file_may_be_opened_for_writing_until_somebody_protects_it() {
 }
 
 #[test]
-fn an_inode_without_an_acl_has_none_until_somebody_sets_one() {
+fn an_inode_without_an_acl_has_none_until_a_program_sets_one() {
     let acl = |which| AttributeOp::Acl { ino: 5, which }.into();
     let here =
         |cache: &Cache, which| matches!(cache.answer(&acl(which)), Some(Ok(Answer { reply: Reply::Acl(None), .. })));
@@ -311,7 +311,7 @@ fn after_estale_and_without_the_changes_nothing_is_known() {
     cache.close();
     assert_eq!(cache.here(&lookup("a")), None);
     cache.call(&lookup("a"), &ok(file(5)));
-    assert_eq!(cache.here(&lookup("a")), None, "nobody tells of its changes");
+    assert_eq!(cache.here(&lookup("a")), None, "its changes are not followed");
 }
 
 #[test]
