@@ -10,7 +10,7 @@ use node_wire::client::CallError;
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::Answer as Frame;
 use objstore_base::error::{Error, Result};
-use objstore_files::{Answer, Class, Context, DATA_BYTES_MAX, NameOp, Op, OpenOp, Reply};
+use objstore_files::{Answer, Attr, Class, Context, DATA_BYTES_MAX, NameOp, Op, OpenOp, Reply};
 
 use crate::link::{Link, lost};
 use crate::shape::{reply_bytes, within_one_frame};
@@ -35,6 +35,7 @@ pub(crate) fn here<'a>(link: &Link, context: &Context, op: Op<'a>) -> Step<'a> {
     match op {
         Op::Names(NameOp::Forget { ino, count }) => match link.cache.forget(ino, count) {
             0 => done(Reply::Done(())),
+            count if link.forgets.add(ino, count) => done(Reply::Done(())),
             count => Step::Send(NameOp::Forget { ino, count }.into()),
         },
         Op::Opens(OpenOp::KeepsVersions {}) => match link.versions.told() {
@@ -71,14 +72,18 @@ pub(crate) async fn call(link: &Link, context: &Context, op: Op<'_>, data: &[u8]
 }
 
 /// Executes an operation that fits into one frame, and keeps what is known from its answer.
-async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+pub(crate) async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
     let begun = link.cache.begin(&op);
-    let answer = send(link, context, op.clone(), data).await;
-    link.cache.finish(begun, &op, &answer, context.request);
+    let (answer, attrs) = match send(link, context, op.clone(), data).await {
+        Ok((answer, attrs)) => (Ok(answer), attrs),
+        Err(error) => (Err(error), Vec::new()),
+    };
+    link.cache.finish(begun, &op, (&answer, &attrs), context.request);
     answer
 }
 
-async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+/// Executes an operation at the store: its answer, and the attributes that the store tells besides.
+async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<(Answer, Vec<Attr>)> {
     if link.open().await.is_err() {
         return lost(&op);
     }
@@ -102,7 +107,7 @@ async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result
     };
     let payload = Bytes::copy_from_slice(data);
     let asked = Asked { link, context, op: &op, payload, reply_bytes: reply_bytes(&op) };
-    let (boot, answer) = asked.until_answered(sent).await?;
+    let Outcome { boot, attrs, answer } = asked.until_answered(sent).await?;
     let mut answer = answer?;
     link.writers.done(&op, &answer.reply, boot);
     if let Some(own) = own.filter(|_| answer.recorded) {
@@ -111,7 +116,16 @@ async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result
     } else if let (true, Some(request), Some(slot)) = (answer.recorded, context.request, slot) {
         link.slots.hold(request, slot);
     }
-    Ok(answer)
+    Ok((answer, attrs))
+}
+
+/// What the store answered.
+struct Outcome {
+    /// The opening of the store that executed the call.
+    boot: Boot,
+    /// Attributes that the call left.
+    attrs: Vec<Attr>,
+    answer: Result<Answer>,
 }
 
 /// A call on its way.
@@ -124,8 +138,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Sends the call until the store answers it: the answer, and the opening of the store that gave it.
-    async fn until_answered(&self, mut sent: Sent) -> Result<(Boot, Result<Answer>)> {
+    /// Sends the call until the store answers it.
+    async fn until_answered(&self, mut sent: Sent) -> Result<Outcome> {
         let mut encoded_for = None;
         loop {
             let boot = self.link.boot();
@@ -176,14 +190,15 @@ impl Asked<'_> {
         Error::Indeterminate { why }
     }
 
-    fn read(&self, frame: Frame) -> Result<(Boot, Result<Answer>)> {
+    fn read(&self, frame: Frame) -> Result<Outcome> {
         let unreadable = |error: Error| {
             let why = format!("the answer to {} cannot be read: {error}", self.op.name());
             Error::Indeterminate { why }
         };
-        let Answered { boot, reply, versions } = read(frame.head).map_err(unreadable)?;
-        self.link.versions.tell(versions);
+        let answered: Answered = read(frame.head).map_err(unreadable)?;
+        self.link.versions.tell(answered.versions);
+        let (boot, attrs, reply) = (Boot(answered.boot), answered.attrs(), answered.reply);
         let (head, data) = if reply.is_empty() { (frame.payload, Bytes::new()) } else { (reply, frame.payload) };
-        Ok((Boot(boot), decode_reply(&head, data).map_err(unreadable)?))
+        Ok(Outcome { boot, attrs, answer: decode_reply(&head, data).map_err(unreadable)? })
     }
 }

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::Clock;
 use crate::cache::Cache;
+use crate::forgets::Forgets;
 use crate::options::Options;
 use crate::slots::Slots;
 use crate::stream::Stream;
@@ -47,6 +48,7 @@ pub(crate) struct Link {
     pub(crate) writers: Writers,
     /// What is answered without a trip.
     pub(crate) cache: Cache,
+    pub(crate) forgets: Forgets,
     pub(crate) versions: Versions,
     pub(crate) trips: Trips,
     pub(crate) lease: Mutex<Option<Lease>>,
@@ -82,6 +84,7 @@ impl Link {
             stream: Stream::default(),
             writers: Writers::default(),
             cache: Cache::default(),
+            forgets: Forgets::default(),
             versions: Versions::default(),
             trips: Trips::default(),
             lease: Mutex::new(None),

@@ -4,9 +4,12 @@
 
 use bytes::Bytes;
 use objstore_base::error::Result;
+use objstore_files::Attr;
 use prost::{Message, Oneof};
 
 use crate::bounds::refused;
+use crate::message;
+use crate::values::attr;
 
 /// The head of a call on the connections for calls and transfers.
 #[derive(Clone, PartialEq, Message)]
@@ -42,7 +45,27 @@ pub struct Answered {
     /// [`NEVER_VERSIONED`] and [`VERSIONED`]. 0: not told, so the node asks.
     #[prost(uint32, tag = "3")]
     pub versions: u32,
+    /// The attributes that inodes besides that of the reply have after the call: see [`Answered::with_attrs`].
+    #[prost(message, repeated, tag = "4")]
+    pub attrs: Vec<message::Attr>,
 }
+
+impl Answered {
+    /// Tells what attributes the call left: of the directories whose names it changed, or of the file that it wrote. The kernel
+    /// asks for them next.
+    #[must_use]
+    pub fn with_attrs(self, attrs: &[Attr]) -> Self {
+        Self { attrs: attrs.iter().take(ATTRS_MAX).map(|attr| (*attr).into()).collect(), ..self }
+    }
+
+    /// The attributes that the call left; those that cannot be read are left out.
+    pub fn attrs(&self) -> Vec<Attr> {
+        self.attrs.iter().take(ATTRS_MAX).filter_map(|told| attr(*told).ok()).collect()
+    }
+}
+
+/// The most attributes in one answer: those of the two directories of a rename.
+const ATTRS_MAX: usize = 2;
 
 /// The bucket never had versioning.
 pub const NEVER_VERSIONED: u32 = 1;

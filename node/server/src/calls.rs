@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use node_codec::session::{Answered, NEVER_VERSIONED, Sent, VERSIONED, read, write};
+use node_codec::session::{Answered, Sent, read, write};
 use node_codec::{CALL_BYTES_MAX, decode_call, encode_reply, within_one_reply};
 use node_session::{CallId, Digest, Incarnation};
 use node_wire::budget::Held;
@@ -11,12 +11,12 @@ use node_wire::header::{HEAD_BYTES, REPLY_HEAD_BYTES};
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::{Answer, Call};
 use objstore_base::error::{Error, Result as Done};
-use objstore_files::{Class, ContentOp, Context, DATA_BYTES_MAX, NameOp, Op, OpenOp, Reply};
+use objstore_files::{Class, ContentOp, Context, DATA_BYTES_MAX, Op};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::besides::{Besides, Wanted};
 use crate::session::Session;
 use crate::slots::{Step, Told};
-use crate::store::StoredSession;
 
 /// A reply up to here is part of the head; the rest of the head is small.
 const HEAD_REPLY_BYTES: usize = REPLY_HEAD_BYTES as usize - 1024;
@@ -40,7 +40,7 @@ async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer,
     session.check(incarnation)?;
     let (context, op) = match decode(&sent, &call.payload) {
         Ok(decoded) => decoded,
-        Err(error) => return Ok(reply(session, encode_reply(&Err(error)), 0, call.reply_bytes)),
+        Err(error) => return Ok(reply(session, encode_reply(&Err(error)), &Besides::default(), call.reply_bytes)),
     };
     let is_numbered = sent.sequence != 0;
     if is_numbered == (op.class() == Class::Read) {
@@ -55,12 +55,12 @@ async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer,
     if !is_numbered {
         let stored = Arc::clone(&session.stored);
         let done = session.share.run(move || encode_reply(&stored.files().call(&context, op, &[])));
-        return done.await.map(|done| reply(session, done, 0, call.reply_bytes)).ok_or_else(panicked);
+        return done.await.map(|done| reply(session, done, &Besides::default(), call.reply_bytes)).ok_or_else(panicked);
     }
     let number = CallId { slot: sent.slot, sequence: sent.sequence };
     let digest = digest(&sent.call, &call.payload);
     let told = match session.slots.begin(&*session.stored, incarnation, number, digest)? {
-        Step::Reply(reply) => Told { reply, versions: 0 },
+        Step::Reply(reply) => Told { reply, besides: Besides::default() },
         Step::Wait(pending) => wait(pending).await?,
         Step::Run(done) => {
             let pending = done.subscribe();
@@ -68,7 +68,7 @@ async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer,
             wait(pending).await?
         }
     };
-    Ok(reply(session, (told.reply.into(), Bytes::new()), told.versions, call.reply_bytes))
+    Ok(reply(session, (told.reply.into(), Bytes::new()), &told.besides, call.reply_bytes))
 }
 
 async fn wait(mut pending: crate::slots::Pending) -> Result<Told, Refusal> {
@@ -112,15 +112,15 @@ fn execute(
     let session = Arc::clone(session);
     tokio::spawn(async move {
         let stored = Arc::clone(&session.stored);
-        let (waits, opens) = (op.waits_for_others(), opens_writer(&op));
+        let (waits, wanted) = (op.waits_for_others(), Wanted::by(&op));
         let change = move || {
             // Counted as long as the bytes are there, also if the connection has ended.
             let _memory = memory;
             let changed = stored.change((number, digest), &context, op, &data);
             let waits = waits && changed.is_ok();
-            let versions = if opens && changed.is_ok() { versions(&*stored, &context) } else { 0 };
+            let besides = if changed.is_ok() { wanted.of(&*stored, &context) } else { Besides::default() };
             let reply = encode_reply(&changed.map(|done| done.answer)).0.into();
-            (Told { reply, versions }, waits)
+            (Told { reply, besides }, waits)
         };
         let done_there = session.share.run(change).await;
         // No thread is held meanwhile. What only counts waits for nobody: other machines may wait for a lookup here.
@@ -136,36 +136,20 @@ fn execute(
     });
 }
 
-/// Whether the node asks next if the bucket keeps versions.
-fn opens_writer(op: &Op<'_>) -> bool {
-    matches!(
-        op,
-        Op::Names(NameOp::Create { .. } | NameOp::CreateNameless { .. }) | Op::Opens(OpenOp::OpenWriter { .. })
-    )
-}
-
-/// Whether the bucket keeps versions, for [`Answered::versions`].
-fn versions(stored: &dyn StoredSession, context: &Context) -> u32 {
-    let context = Context { request: None, ..*context };
-    match stored.files().call(&context, OpenOp::KeepsVersions {}.into(), &[]).map(|answer| answer.reply) {
-        Ok(Reply::Bool(true)) => VERSIONED,
-        Ok(Reply::Bool(false)) => NEVER_VERSIONED,
-        // The node asks, and gets the error.
-        _ => 0,
-    }
-}
-
 /// The answer with this reply, within its bounds.
-fn reply(session: &Session, (head, data): (Vec<u8>, Bytes), versions: u32, reply_bytes: u32) -> Answer {
+fn reply(session: &Session, (head, data): (Vec<u8>, Bytes), besides: &Besides, reply_bytes: u32) -> Answer {
     let fits = |len: usize| len <= reply_bytes as usize;
-    let boot = session.boot.0;
+    let answered = |reply: Bytes, besides: &Besides| {
+        let answered = Answered { boot: session.boot.0, reply, versions: besides.versions, attrs: Vec::new() };
+        write(&answered.with_attrs(&besides.attrs))
+    };
     if head.len() <= HEAD_REPLY_BYTES && fits(data.len()) {
-        return Answer { head: write(&Answered { boot, reply: head.into(), versions }), payload: data };
+        return Answer { head: answered(head.into(), besides), payload: data };
     }
     if data.is_empty() && fits(head.len()) {
-        return Answer { head: write(&Answered { boot, reply: Bytes::new(), versions }), payload: head.into() };
+        return Answer { head: answered(Bytes::new(), besides), payload: head.into() };
     }
     let why = format!("it has {} bytes, and the call accepts {reply_bytes}", head.len() + data.len());
     let (head, _) = encode_reply(&Err(Error::Indeterminate { why }));
-    Answer { head: write(&Answered { boot, reply: head.into(), versions: 0 }), payload: Bytes::new() }
+    Answer { head: answered(head.into(), &Besides::default()), payload: Bytes::new() }
 }

@@ -9,6 +9,7 @@ use node_wire::refusal::{Reason, Refusal};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::besides::Besides;
 use crate::refusals::superseded;
 use crate::store::StoredSession;
 
@@ -28,12 +29,11 @@ pub(crate) fn first_slot(incarnation: Incarnation) -> u32 {
 /// The reply of a call, once it has one.
 pub(crate) type Pending = watch::Receiver<Option<Told>>;
 
-/// A reply, and what is told with it.
+/// A reply, and what its answer tells besides.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub(crate) reply: Bytes,
-    /// See [`Answered::versions`](node_codec::session::Answered::versions).
-    pub(crate) versions: u32,
+    pub(crate) besides: Besides,
 }
 
 /// The slots of one session.

@@ -1,6 +1,6 @@
 //! What a call of this session changes: names, and attributes of inodes.
 
-use objstore_files::{AttributeOp, ContentOp, NameOp, Op, OpenOp};
+use objstore_files::{Attr, AttributeOp, ContentOp, NameOp, Op};
 
 use super::state::{Name, State};
 
@@ -61,8 +61,6 @@ pub(super) fn of(op: &Op<'_>) -> Option<Effects> {
             effects.inos.push(from.ino);
             effects
         }
-        // The last close ends a version.
-        Op::Opens(OpenOp::CloseWriter { ino, .. }) => inode(*ino),
         _ => return None,
     })
 }
@@ -81,12 +79,16 @@ impl Effects {
         self.inos.iter().for_each(|ino| state.begin_change(*ino));
     }
 
-    /// The call is answered; whether nothing else concerned the same names and inodes meanwhile.
-    pub(super) fn finish(&self, state: &mut State, stamp: u64) -> bool {
+    /// The call is answered; whether nothing else concerned the same names and inodes meanwhile. Of what the store told
+    /// besides, what nothing else concerned is kept.
+    pub(super) fn finish(&self, state: &mut State, stamp: u64, told: &[Attr]) -> bool {
         self.inos.iter().for_each(|ino| state.end_change(*ino));
         let names = self.names.iter().all(|(parent, name)| state.is_name_since(stamp, *parent, name));
         let clean = names && self.inos.iter().all(|ino| state.is_attr_since(stamp, *ino));
+        let is_kept = |attr: &&Attr| self.inos.contains(&attr.ino) && state.is_attr_since(stamp, attr.ino);
+        let kept: Vec<Attr> = told.iter().filter(is_kept).copied().collect();
         self.drop_all(state);
+        kept.into_iter().for_each(|attr| state.set_attr(attr));
         clean
     }
 

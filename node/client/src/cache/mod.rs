@@ -1,5 +1,5 @@
 //! What the node answers without a trip: names, absent names and attributes that it was told and that nobody has changed;
-//! that a file has no capabilities, and no flag that forbids to open it for writing.
+//! that a file has no capabilities, no ACL, and no flag that forbids to open it for writing.
 //!
 //! - The kernel asks for names again after seconds, or less while others use the bucket, because it drops a name under a
 //!   lock (decision 0098). This cache has no such lock: the changes of others drop it before the mount acknowledges them. So
@@ -72,6 +72,7 @@ impl Cache {
             Op::Attributes(AttributeOp::Xattr { ino, name }) if name == CAPABILITIES && state.is_incapable(*ino) => {
                 Err(Posix::NoData.into())
             }
+            Op::Attributes(AttributeOp::Acl { ino, which }) if state.has_no_acl(*ino, *which) => Ok(Reply::Acl(None)),
             Op::Opens(OpenOp::CheckOpen { ino, .. }) if state.is_unprotected(*ino) => Ok(Reply::Done(())),
             _ => return None,
         };
@@ -93,8 +94,14 @@ impl Cache {
         Begun { stamp: state.stamp(), effects }
     }
 
-    /// The call of a request has an answer.
-    pub(crate) fn finish(&self, begun: Begun, op: &Op<'_>, answer: &Result<Answer>, request: Option<RequestId>) {
+    /// The call of a request has an answer. `attrs`: those that the store told besides, of what the call changed.
+    pub(crate) fn finish(
+        &self,
+        begun: Begun,
+        op: &Op<'_>,
+        (answer, attrs): (&Result<Answer>, &[Attr]),
+        request: Option<RequestId>,
+    ) {
         let state = &mut *self.0.lock();
         let reply = answer.as_ref().map(|answer| &answer.reply);
         let is_kept = match request {
@@ -105,7 +112,9 @@ impl Cache {
         };
         match &begun.effects {
             Some(effects) => {
-                let clean = effects.finish(state, begun.stamp);
+                // The kernel holds a file that it writes, and a directory while it changes its names.
+                let attrs = if is_kept && request.is_some() { attrs } else { &[] };
+                let clean = effects.finish(state, begun.stamp, attrs);
                 if let (Ok(reply), true) = (reply, clean && is_kept) {
                     keep_changed(state, begun.stamp, op, reply);
                 }
@@ -208,6 +217,9 @@ fn keep_told(state: &mut State, stamp: u64, op: &Op<'_>, reply: std::result::Res
             if name == CAPABILITIES && state.is_attr_since(stamp, *ino) =>
         {
             state.set_incapable(*ino);
+        }
+        (Op::Attributes(AttributeOp::Acl { ino, which }), Ok(Reply::Acl(None))) if state.is_attr_since(stamp, *ino) => {
+            state.set_no_acl(*ino, *which);
         }
         // A file that is opened for appending may be one that can only be appended to.
         (Op::Opens(OpenOp::CheckOpen { ino, appends: false }), Ok(_)) if state.is_attr_since(stamp, *ino) => {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use objstore_files::Attr;
+use objstore_files::{Attr, WhichAcl};
 
 /// The most names that are kept, about 100 bytes each.
 const NAMES_MAX: usize = 1 << 17;
@@ -43,6 +43,8 @@ struct Node {
     is_incapable: bool,
     /// Whether it has no flag that refuses to open it for writing (chattr(1)).
     is_unprotected: bool,
+    /// Whether it has no access ACL, and no default ACL.
+    has_no_acl: [bool; 2],
     /// A name that leads to it, if it is a directory.
     place: Option<(u64, Box<str>)>,
     /// Look-ups that were answered here.
@@ -258,6 +260,14 @@ impl State {
 
     pub(super) fn is_incapable(&self, ino: u64) -> bool {
         self.nodes.get(&ino).is_some_and(|node| node.is_incapable)
+    }
+
+    pub(super) fn set_no_acl(&mut self, ino: u64, which: WhichAcl) {
+        self.node(ino).has_no_acl[usize::from(which == WhichAcl::Default)] = true;
+    }
+
+    pub(super) fn has_no_acl(&self, ino: u64, which: WhichAcl) -> bool {
+        self.nodes.get(&ino).is_some_and(|node| node.has_no_acl[usize::from(which == WhichAcl::Default)])
     }
 
     pub(super) fn set_unprotected(&mut self, ino: u64) {

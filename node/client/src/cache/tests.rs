@@ -1,7 +1,7 @@
 //! Tests of the cache: what it answers, and what it must not.
 
 use objstore_base::clock::Timestamp;
-use objstore_files::{AttributeOp, ContentOp, DirEntry, Flags, Ownership, SetAttr, XattrMode};
+use objstore_files::{AttributeOp, ContentOp, DirEntry, Flags, Ownership, SetAttr, WhichAcl, XattrMode};
 
 use super::*;
 
@@ -64,7 +64,7 @@ impl Cache {
     /// A call that is sent and answered.
     fn call(&self, op: &Op<'_>, answer: &Result<Answer>) {
         let begun = self.begin(op);
-        self.finish(begun, op, answer, KERNEL);
+        self.finish(begun, op, (answer, &[]), KERNEL);
     }
 
     /// What is answered here: the inode, or 0 for an absent name.
@@ -117,18 +117,18 @@ fn a_reply_that_a_change_overtook_is_not_kept() {
         let cache = cache();
         let begun = cache.begin(&lookup("a"));
         cache.changed(std::slice::from_ref(&change));
-        cache.finish(begun, &lookup("a"), &ok(file(5)), KERNEL);
+        cache.finish(begun, &lookup("a"), (&ok(file(5)), &[]), KERNEL);
         assert_eq!(cache.here(&lookup("a")), None, "{change:?}");
     }
     let cache = cache();
     let (create, other) = (create("a"), create("b"));
     let begun = cache.begin(&create);
     cache.changed(&[Change::Entry { parent: DIRECTORY, name: "a".into() }]);
-    cache.finish(begun, &create, &ok(file(5)), KERNEL);
+    cache.finish(begun, &create, (&ok(file(5)), &[]), KERNEL);
     assert_eq!(cache.here(&lookup("a")), None, "another session has replaced it since");
     let begun = cache.begin(&other);
     cache.changed(&[Change::Content { ino: 6 }]);
-    cache.finish(begun, &other, &ok(file(6)), KERNEL);
+    cache.finish(begun, &other, (&ok(file(6)), &[]), KERNEL);
     assert_eq!(cache.here(&lookup("b")), None, "another session has written to it since");
 }
 
@@ -140,10 +140,10 @@ fn nothing_is_kept_or_served_while_a_call_of_this_session_changes_it() {
     let writing = cache.begin(&write(5));
     assert_eq!(cache.here(&lookup("a")), None);
     let during = cache.begin(&AttributeOp::Attr { ino: 5 }.into());
-    cache.finish(before, &AttributeOp::Attr { ino: 5 }.into(), &ok(file(5)), KERNEL);
+    cache.finish(before, &AttributeOp::Attr { ino: 5 }.into(), (&ok(file(5)), &[]), KERNEL);
     assert_eq!(cache.here(&lookup("a")), None);
-    cache.finish(writing, &write(5), &ok(Reply::Done(())), KERNEL);
-    cache.finish(during, &AttributeOp::Attr { ino: 5 }.into(), &ok(file(5)), KERNEL);
+    cache.finish(writing, &write(5), (&ok(Reply::Done(())), &[]), KERNEL);
+    cache.finish(during, &AttributeOp::Attr { ino: 5 }.into(), (&ok(file(5)), &[]), KERNEL);
     assert_eq!(cache.here(&lookup("a")), None, "it may be older than the write");
     cache.call(&AttributeOp::Attr { ino: 5 }.into(), &ok(file(5)));
     assert_eq!(cache.here(&lookup("a")), Some(5));
@@ -151,6 +151,28 @@ fn nothing_is_kept_or_served_while_a_call_of_this_session_changes_it() {
     cache.call(&set, &ok(Reply::Attr(attr(5, Kind::File, 77))));
     let Some(Ok(Answer { reply: Reply::Attr(seen), .. })) = cache.answer(&lookup("a")) else { panic!("not kept") };
     assert_eq!(seen.size, 77);
+}
+
+#[test]
+fn attributes_that_are_told_with_a_change_are_kept_unless_something_else_concerned_them() {
+    let directory = || AttributeOp::Attr { ino: DIRECTORY }.into();
+    let told = [attr(DIRECTORY, Kind::Directory, 3), attr(77, Kind::File, 3)];
+    let answer = ok(file(5));
+    let cache = cache();
+    cache.finish(cache.begin(&create("a")), &create("a"), (&answer, &told), KERNEL);
+    assert_eq!(cache.here(&directory()), Some(DIRECTORY));
+    assert_eq!(cache.here(&AttributeOp::Attr { ino: 77 }.into()), None, "the call does not concern it");
+    let (first, second) = (cache.begin(&create("b")), cache.begin(&create("c")));
+    cache.finish(first, &create("b"), (&answer, &told), KERNEL);
+    assert_eq!(cache.here(&directory()), None, "another name is being created");
+    cache.finish(second, &create("c"), (&answer, &told), KERNEL);
+    assert_eq!(cache.here(&directory()), None, "it may be from before the first");
+    let begun = cache.begin(&create("d"));
+    cache.changed(&[Change::Attributes { ino: DIRECTORY }]);
+    cache.finish(begun, &create("d"), (&answer, &told), KERNEL);
+    assert_eq!(cache.here(&directory()), None);
+    cache.finish(cache.begin(&write(5)), &write(5), (&ok(Reply::Done(())), &[attr(5, Kind::File, 9)]), KERNEL);
+    assert_eq!(cache.here(&AttributeOp::Attr { ino: 5 }.into()), Some(5));
 }
 
 #[test]
@@ -182,7 +204,7 @@ fn a_listing_that_a_change_overtook_is_no_whole_directory() {
     let read = NameOp::ReadDir { ino: DIRECTORY, after: None, limit: 9 }.into();
     let begun = cache.begin(&read);
     cache.changed(&[Change::Entry { parent: DIRECTORY, name: "a".into() }]);
-    cache.finish(begun, &read, &ok(Reply::Names(Names::default())), KERNEL);
+    cache.finish(begun, &read, (&ok(Reply::Names(Names::default())), &[]), KERNEL);
     assert_eq!(cache.here(&lookup("a")), None);
     let page = Names { entries: Vec::new(), next: Some("m".into()) };
     cache.call(&read, &ok(Reply::Names(page)));
@@ -207,9 +229,9 @@ fn an_inode_that_the_kernel_forgot_is_not_kept_by_a_reply_on_its_way() {
     cache.call(&lookup("a"), &ok(file(5)));
     let begun = cache.begin(&AttributeOp::Attr { ino: 5 }.into());
     assert_eq!(cache.forget(5, 1), 1);
-    cache.finish(begun, &AttributeOp::Attr { ino: 5 }.into(), &ok(file(5)), KERNEL);
+    cache.finish(begun, &AttributeOp::Attr { ino: 5 }.into(), (&ok(file(5)), &[]), KERNEL);
     assert_eq!(cache.here(&lookup("a")), None);
-    cache.finish(cache.begin(&lookup("b")), &AttributeOp::Attr { ino: 6 }.into(), &ok(file(6)), None);
+    cache.finish(cache.begin(&lookup("b")), &AttributeOp::Attr { ino: 6 }.into(), (&ok(file(6)), &[]), None);
     assert_eq!(cache.here(&AttributeOp::Attr { ino: 6 }.into()), None, "the kernel does not hold it");
 }
 
@@ -222,7 +244,7 @@ fn a_name_that_is_not_known_may_be_one_of_any_inode() {
 }
 
 #[test]
-fn a_new_file_has_no_capabilities_until_somebody_sets_some() {
+fn a_new_file_has_no_capabilities_until_a_program_sets_some() {
     let capability = |ino| AttributeOp::Xattr { ino, name: CAPABILITIES.into() }.into();
     let cache = cache();
     assert_eq!(cache.here(&capability(5)), None);
@@ -239,7 +261,7 @@ fn a_new_file_has_no_capabilities_until_somebody_sets_some() {
 }
 
 #[test]
-fn a_new_file_may_be_opened_for_writing_until_somebody_protects_it() {
+fn a_new_file_may_be_opened_for_writing_until_a_program_protects_it() {
     let check = |ino, appends| OpenOp::CheckOpen { ino, appends }.into();
     let done = || ok(Reply::Done(()));
     let here = |cache: &Cache, appends| matches!(cache.answer(&check(5, appends)), Some(Ok(_)));
@@ -258,10 +280,24 @@ fn a_new_file_may_be_opened_for_writing_until_somebody_protects_it() {
 }
 
 #[test]
+fn an_inode_without_an_acl_has_none_until_a_program_sets_one() {
+    let acl = |which| AttributeOp::Acl { ino: 5, which }.into();
+    let here =
+        |cache: &Cache, which| matches!(cache.answer(&acl(which)), Some(Ok(Answer { reply: Reply::Acl(None), .. })));
+    let cache = cache();
+    cache.call(&acl(WhichAcl::Access), &ok(Reply::Acl(None)));
+    assert!(here(&cache, WhichAcl::Access) && !here(&cache, WhichAcl::Default));
+    cache.call(&write(5), &ok(Reply::Done(())));
+    assert!(here(&cache, WhichAcl::Access));
+    cache.call(&AttributeOp::RemoveAcl { ino: 5, which: WhichAcl::Default }.into(), &ok(Reply::Done(())));
+    assert!(!here(&cache, WhichAcl::Access));
+}
+
+#[test]
 fn the_outcome_of_a_request_of_an_earlier_process_is_not_kept() {
     let (cache, create) = (cache(), create("a"));
     let resent = Some(RequestId { unique: 2, resent: true });
-    cache.finish(cache.begin(&create), &create, &ok(file(5)), resent);
+    cache.finish(cache.begin(&create), &create, (&ok(file(5)), &[]), resent);
     assert_eq!(cache.here(&lookup("a")), None, "others may have changed it since");
 }
 
@@ -275,7 +311,7 @@ fn after_estale_and_without_the_changes_nothing_is_known() {
     cache.close();
     assert_eq!(cache.here(&lookup("a")), None);
     cache.call(&lookup("a"), &ok(file(5)));
-    assert_eq!(cache.here(&lookup("a")), None, "nobody tells of its changes");
+    assert_eq!(cache.here(&lookup("a")), None, "its changes are not followed");
 }
 
 #[test]
