@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use fuse::{Ended, Mount, Mountinfo};
 use objstore::disk::{Disk as _, RealDisk};
+use objstore_files::SessionStanding;
 
 use super::directory::{clear_lost, mounted};
 use super::records::quoted;
@@ -77,21 +78,21 @@ impl Table {
     }
 
     /// Detaches all mounts from this process, which is about to end. Changes made through mapped memory reach the store
-    /// first. Mounts that a holder keeps are left to the next process; the others end. Of those, CSI's mounts stay
+    /// first, but for mounts of other stores that a holder keeps. What a holder keeps is left to the next process; the others end. Of those, CSI's mounts stay
     /// attached where pods see them, dead until the next process rebuilds them, since detaching them would only wait
     /// for the pods. Blocking.
     pub fn end_all(&self, ending: &Ending) {
         self.sweep(&Mountinfo::read());
         let state = std::mem::take(&mut *self.state());
         let entries: Vec<_> = state.slots.into_values().filter_map(Slot::into_entry).collect();
+        let is_held = self.is_held();
+        let stays = |entry: &Entry| is_held && entry.mount.is_kept() && !ending.ends(entry);
         // All are still served at this point: one may lie in another, and each takes its time.
         std::thread::scope(|threads| {
-            for entry in &entries {
+            for entry in entries.iter().filter(|entry| entry.may_sync(stays(entry))) {
                 threads.spawn(|| entry.sync());
             }
         });
-        let is_held = self.is_held();
-        let stays = |entry: &Entry| is_held && entry.mount.is_kept() && !ending.ends(entry);
         let (kept, over): (Vec<_>, Vec<_>) = entries.into_iter().partition(|entry| stays(entry));
         std::thread::scope(|threads| {
             // Innermost first.
@@ -161,6 +162,14 @@ impl Ending {
 }
 
 impl Entry {
+    /// Whether this process may wait for its own mount. A thread in a call of the kernel that a store elsewhere does not answer
+    /// is ended by no signal, and with it this process would never end: no next one would take the mounts over.
+    fn may_sync(&self, stays: bool) -> bool {
+        let is_served = || self.mount.files().standing() == SessionStanding::Served;
+        // The dirty pages of a mount that stays are written when the next process serves it.
+        self.request.remote.is_none() || !stays && is_served()
+    }
+
     /// Has the kernel write back dirty pages of the mount: memory that programs mapped and changed.
     fn sync(&self) {
         if !self.mount.is_alive() {

@@ -178,6 +178,28 @@ fn a_call_that_no_store_answers_outlives_the_end_of_its_node() {
 }
 
 #[test]
+fn a_node_ends_when_it_is_told_to_although_its_store_is_gone() {
+    need!(root_and_fuse());
+    let listening = ["--volume-listen", "127.0.0.1:0", "--volume-lease", "2s"];
+    let mut server = Options::default().args(listening).start();
+    make_bucket(&server, BUCKET, &[]);
+    let dir = folder(&server, "m");
+    json(&server, &mount_args(&server, &dir, server.ready().word("credentials")));
+    server.kill9();
+    // After half of the lease nothing is answered from caches: a look at the mount waits for the store.
+    std::thread::sleep(Duration::from_secs(3));
+    let told = processes_of(&dir, Role::Node);
+    for node in &told {
+        rustix::process::kill_process(*node, rustix::process::Signal::TERM).expect("it runs");
+    }
+    let ended = || processes_of(&dir, Role::Node).iter().all(|node| !told.contains(node)).then_some(());
+    assert!(!told.is_empty() && wait_until(LONG, ended).is_some(), "it is still there");
+    kill(&dir, &ROLES);
+    server.restart();
+    json(&server, &["umount", text(&dir)]);
+}
+
+#[test]
 fn a_mount_of_which_every_process_died_can_be_unmounted_and_mounted_again() {
     need!(root_and_fuse());
     let (server, dir) = served();

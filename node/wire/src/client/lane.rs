@@ -17,7 +17,7 @@ use crate::header::Role;
 use crate::refusal::Refusal;
 use crate::service::Answer;
 
-/// How long the first attempt may take to reach the store; each one that fails doubles it. Where a cluster forwards
+/// How long the first attempt may take to reach the store; each one that takes so long doubles it. Where a cluster forwards
 /// connections, the packets of one that began while the store moved go to its old place for ever, and a new one arrives.
 const REACH: Duration = Duration::from_secs(1);
 
@@ -118,9 +118,14 @@ struct Keeper<T> {
 impl<T: Transport> Keeper<T> {
     async fn keep(mut self) {
         loop {
+            let begun = Instant::now();
             let sources = (&self.config, &self.counts);
             let opened = open(&*self.transport, sources, self.role, self.reach, &self.events, &self.random).await;
-            self.reach = if opened.is_ok() { REACH } else { self.reach.saturating_mul(2).min(self.config.connect) };
+            if opened.is_ok() {
+                self.reach = REACH;
+            } else if begun.elapsed() >= self.reach {
+                self.reach = self.reach.saturating_mul(2).min(self.config.connect);
+            }
             match opened {
                 Ok((connection, driven)) => {
                     let began = Instant::now();

@@ -150,8 +150,9 @@ async fn a_store_without_room_is_not_asked_again_at_once() {
     assert!(refused <= most, "{refused} attempts, at most {most}");
 }
 
-/// A way to the store on which the packets of the first connections are lost.
+/// A way to a store that moves: first its old place refuses, then packets are lost on the way there.
 struct Moved {
+    refused: std::sync::atomic::AtomicUsize,
     lost: std::sync::atomic::AtomicUsize,
     tls: Tls,
 }
@@ -160,7 +161,13 @@ impl Transport for Moved {
     type Stream = <Tls as Transport>::Stream;
 
     async fn connect(&self) -> std::io::Result<(Self::Stream, Binding)> {
-        if self.lost.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok() {
+        let is_left = |count: &std::sync::atomic::AtomicUsize| {
+            count.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok()
+        };
+        if is_left(&self.refused) {
+            return Err(std::io::ErrorKind::ConnectionRefused.into());
+        }
+        if is_left(&self.lost) {
             std::future::pending::<()>().await;
         }
         self.tls.connect().await
@@ -174,7 +181,8 @@ impl Transport for Moved {
 #[tokio::test]
 async fn a_connection_whose_packets_are_lost_is_soon_replaced_by_another() {
     let running = Running::start().await;
-    let moved = Moved { lost: 3.into(), tls: running.trusted() };
+    // Six attempts of each of the three connections, then one.
+    let moved = Moved { refused: 18.into(), lost: 3.into(), tls: running.trusted() };
     let (events, _received) = tokio::sync::mpsc::channel(64);
     let node = Client::start(moved, config(access_key()), &events, &random(3)).expect("a client");
     let began = std::time::Instant::now();
