@@ -41,7 +41,9 @@ impl Wanted {
             return Err(Status::invalid_argument("mutable_parameters are not supported; use the StorageClass"));
         }
         if kind == Kind::Block && parameters.versioning != Versioning::Disabled {
-            return Err(Status::invalid_argument("a block volume keeps no versions; leave out the parameter versioning"));
+            return Err(Status::invalid_argument(
+                "a block volume keeps no versions; leave out the parameter versioning",
+            ));
         }
         let source = match &request.volume_content_source {
             None => None,

@@ -22,7 +22,8 @@ impl Controller {
         let range = Range::parse(request.capacity_range.as_ref())?;
         let mut asked = range.quota().ok_or_else(|| Status::invalid_argument("capacity_range is missing"))?;
         let capability = request.volume_capability.as_ref();
-        let kind = capability.map(|capability| Capability::parse(Some(capability))).transpose()?.map(|given| given.kind);
+        let kind =
+            capability.map(|capability| Capability::parse(Some(capability))).transpose()?.map(|given| given.kind);
         let _guard = self.locks.hold(id)?;
         let bucket = self.existing(id).await?;
         let is_block = disk::is_block(&bucket);

@@ -18,6 +18,8 @@ mod snapshot;
 mod validate;
 mod volume;
 
+pub(crate) use parameters::Parameters;
+
 use std::sync::Arc;
 
 use objstore::Store;

@@ -12,16 +12,16 @@ const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
 
 /// The parsed parameters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parameters {
+pub(crate) struct Parameters {
     /// `uid`, `gid` and `mode` of the root directory of a new volume; a clone keeps its source's.
-    pub(super) root: RootAttributes,
+    pub(crate) root: RootAttributes,
     /// `versioning`: whether the bucket has versioning.
-    pub(super) versioning: Versioning,
+    pub(crate) versioning: Versioning,
 }
 
 impl Parameters {
     /// Parses the parameters of a StorageClass.
-    pub(super) fn parse(given: &HashMap<String, String>) -> Result<Self> {
+    pub(crate) fn parse(given: &HashMap<String, String>) -> Result<Self> {
         let mut parameters = Self::default();
         for (key, value) in given {
             match key.as_str() {
@@ -40,7 +40,7 @@ impl Parameters {
     }
 
     /// The attributes to store with the bucket, by which a repeated request is recognized.
-    pub(super) fn attributes(self) -> BTreeMap<String, String> {
+    pub(crate) fn attributes(self) -> BTreeMap<String, String> {
         let versioning = if self.versioning == Versioning::Enabled { "enabled" } else { "disabled" };
         BTreeMap::from([
             ("csi.uid".to_owned(), self.root.uid.to_string()),

@@ -225,7 +225,12 @@ mod tests {
     fn attached(folder: &Path, access: Access, label: &str) -> Option<Device> {
         match LoopKernel.attach(folder, access, label) {
             Ok(device) => Some(device),
-            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound | ErrorKind::Unsupported) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::PermissionDenied | ErrorKind::NotFound | ErrorKind::Unsupported
+                ) =>
+            {
                 #[expect(clippy::print_stderr, reason = "says why the test is skipped")]
                 {
                     eprintln!("skipped: no loop device with direct I/O here: {error}");
@@ -263,7 +268,11 @@ mod tests {
 
         LoopKernel.detach(device).unwrap();
         LoopKernel.detach(reader).unwrap();
-        assert_eq!((LoopKernel.size(device), LoopKernel.size(reader)), (None, None), "no longer kept, though one is open");
+        assert_eq!(
+            (LoopKernel.size(device), LoopKernel.size(reader)),
+            (None, None),
+            "no longer kept, though one is open"
+        );
         drop(opened);
         assert_ne!(sysfs::attached(device.number), Some(device), "it is gone with the last program");
         LoopKernel.detach(device).unwrap();

@@ -34,7 +34,8 @@ pub(super) const DEVICE_FS_TYPE: &str = "devtmpfs";
 /// The label of all devices of a node: nodes on one machine have different folders.
 pub(super) fn label(config: &Config) -> String {
     let mut hash = Sha256::new();
-    for part in [config.driver_name.as_bytes(), config.node_id.as_bytes(), config.state_dir.as_os_str().as_encoded_bytes()]
+    for part in
+        [config.driver_name.as_bytes(), config.node_id.as_bytes(), config.state_dir.as_os_str().as_encoded_bytes()]
     {
         hash.update(part);
         hash.update([0]);
@@ -175,7 +176,8 @@ impl Inner {
 
     /// The size of the devices of a stage after they got that of the disk. It asks the store.
     pub(super) fn grow_devices(&self, stage: &Stage) -> Result<u64, Status> {
-        let of_disk = self.devices.disk_size(&stage.path).map_err(|error| failed("opening the volume's disk", error))?;
+        let of_disk =
+            self.devices.disk_size(&stage.path).map_err(|error| failed("opening the volume's disk", error))?;
         for access in [Access::ReadWrite, Access::ReadOnly] {
             let Some(device) = self.working_device(stage, access)? else { continue };
             let grown = self.devices.grow(&stage.path, device);

@@ -1,20 +1,30 @@
 //! Volumes of the store in this process.
+//!
+//! - Calls are made on threads that may block, of a runtime that runs what they start.
 
 use std::collections::HashMap;
 
-use objstore::store::{Bucket, Stats, Usage};
+use objstore::name::BucketName;
+use objstore::store::{Bucket, CreateBucket, Creator, Stats, Usage};
+use objstore::units::parse_size;
 use objstore::{Error, Noun, Store};
-use tonic::Status;
+use tokio::runtime::Handle;
+use tonic::{Code, Status};
 
 use super::access;
 use super::record::Stage;
 use super::volumes::{Figures, Opened, Report, Request, Volumes};
-use crate::{disk, status};
+use crate::controller::Parameters;
+use crate::{OWNER, PROVISIONER, disk, is_provisioned, status};
+
+/// The bucket attribute of an inline volume: the node that made it.
+const INLINE: &str = "csi.inline";
 
 /// The volumes of a store.
 pub(super) struct Local {
     pub(super) store: Store,
     pub(super) driver_name: String,
+    pub(super) node_id: String,
 }
 
 impl Local {
@@ -24,6 +34,36 @@ impl Local {
         self.store.bucket(&name).map_err(|error| match error {
             Error::NotFound { .. } => status::no_such_volume(id),
             error => status::of(error),
+        })
+    }
+
+    /// The bucket of an inline volume with these attributes.
+    fn inline_bucket(&self, name: &BucketName, attributes: &HashMap<String, String>) -> Result<CreateBucket, Status> {
+        let mut given = attributes.clone();
+        let size = given.remove("size").ok_or_else(|| {
+            Status::invalid_argument("an inline volume needs the attribute size (such as 1Gi), or else bucket")
+        })?;
+        let quota = parse_size(&size).ok().filter(|bytes| *bytes > 0).ok_or_else(|| {
+            status::of(Error::invalid("size", &size, "use a number of bytes above 0, such as 512Mi or 1Gi"))
+        })?;
+        let parameters = Parameters::parse(&given).map_err(status::of)?;
+        let free_bytes = self.store.stats().free_bytes;
+        if quota > free_bytes {
+            return Err(Status::resource_exhausted(format!(
+                "an inline volume of {quota} bytes does not fit: the store's disk has {free_bytes} bytes free"
+            )));
+        }
+        let mut attributes = parameters.attributes();
+        attributes.insert(PROVISIONER.to_owned(), self.driver_name.clone());
+        attributes.insert(INLINE.to_owned(), self.node_id.clone());
+        Ok(CreateBucket {
+            name: name.clone(),
+            owner: OWNER.to_owned(),
+            quota_bytes: Some(quota),
+            versioning: parameters.versioning,
+            source: None,
+            attributes,
+            root: parameters.root,
         })
     }
 }
@@ -46,7 +86,7 @@ impl Volumes for Local {
     }
 
     fn again(&self, stage: &Stage) -> Result<bool, Status> {
-        let bucket = self.bucket(&stage.volume)?;
+        let bucket = self.bucket(stage.bucket())?;
         if bucket.id != stage.bucket_id {
             return Err(status::of(Error::not_found(Noun::Bucket, &stage.volume)));
         }
@@ -58,8 +98,50 @@ impl Volumes for Local {
         access::read_only(&self.store, &account, &bucket)
     }
 
+    fn make_inline(&self, name: &BucketName, attributes: &HashMap<String, String>) -> Result<Opened, Status> {
+        let request = self.inline_bucket(name, attributes)?;
+        let made = Handle::current().block_on(async {
+            match self.store.account(OWNER) {
+                Err(Error::NotFound { .. }) => drop(self.store.create_account_as(OWNER, false, Creator::Csi).await?),
+                found => drop(found?),
+            }
+            self.store.create_bucket(request).await
+        });
+        let (bucket, _) = made.map_err(status::of)?;
+        Ok(Opened { bucket_id: bucket.id, ..Opened::default() })
+    }
+
+    fn remove_inline(&self, name: &str) -> Result<(), Status> {
+        let bucket = match self.bucket(name) {
+            Err(status) if status.code() == Code::NotFound => return Ok(()),
+            found => found?,
+        };
+        let is_ours =
+            is_provisioned(&bucket, &self.driver_name) && bucket.attributes.get(INLINE) == Some(&self.node_id);
+        if !is_ours {
+            return Ok(());
+        }
+        match Handle::current().block_on(self.store.delete_unused_bucket(&bucket.name, bucket.id, Vec::new())) {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(status::of(error)),
+        }
+    }
+
+    fn open_named(&self, bucket: &BucketName, secrets: &HashMap<String, String>) -> Result<Opened, Status> {
+        let bucket = self.bucket(bucket.as_str())?;
+        // Without a key, the author of any pod could open any volume.
+        let opened = access::for_publish(&self.store, &bucket, secrets)?.ok_or_else(|| {
+            Status::permission_denied(format!(
+                "an inline volume of bucket \"{}\" needs a nodePublishSecretRef with an S3 key of the bucket",
+                bucket.name
+            ))
+        })?;
+        let read_only = opened.read_only || bucket.snapshot;
+        Ok(Opened { bucket_id: bucket.id, read_only, account: opened.account, credentials: None })
+    }
+
     fn report(&self, stage: &Stage) -> Result<Report, Status> {
-        let bucket = self.bucket(&stage.volume)?;
+        let bucket = self.bucket(stage.bucket())?;
         let usage = self.store.usage(&bucket.name).map_err(status::of)?;
         let stats = self.store.stats();
         let fault = stats.poisoned.as_ref().map(|why| format!("the store refuses writes: {why}"));

@@ -10,6 +10,7 @@
 
 mod access;
 mod block;
+mod inline;
 mod local;
 mod publish;
 mod record;
@@ -119,7 +120,9 @@ impl Node {
         let Machine { mounter, binder, devices, disk } = machine;
         let records = Records::open(&config.state_dir, disk, crate::sealed::boot_id()?)?;
         let volumes: Box<dyn Volumes> = match place {
-            Place::Store(store) => Box::new(Local { store, driver_name: config.driver_name.clone() }),
+            Place::Store(store) => {
+                Box::new(Local { store, driver_name: config.driver_name.clone(), node_id: config.node_id.clone() })
+            }
             Place::Sessions(sessions) => Box::new(Remote(sessions)),
         };
         let (volume_locks, target_locks) = (Locks::default(), Locks::default());

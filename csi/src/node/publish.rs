@@ -14,9 +14,9 @@ use std::path::Path;
 use tonic::Status;
 use tracing::warn;
 
-use super::Inner;
 use super::block::device_number;
 use super::record::{Conflict, Stage, Target};
+use super::{Inner, inline};
 use crate::bind::BindFlags;
 use crate::capability::{Capability, Kind};
 use crate::locks::Guard;
@@ -31,8 +31,10 @@ impl Inner {
         let volume = status::required("volume_id", &request.volume_id)?;
         let path = path::parse("target_path", &request.target_path)?;
         let capability = Capability::parse(request.volume_capability.as_ref())?;
-        refuse_inline(request)?;
         let _guard = self.target_locks.hold(&path.to_string_lossy())?;
+        if inline::is_inline(request) {
+            return self.publish_inline(request, path, &capability);
+        }
         let stage = self.staged(volume, &request.staging_target_path)?;
         let flags = self.bind_flags(request, &stage, &capability)?;
         let target = Target { volume: volume.to_owned(), path, mode: capability.mode, kind: capability.kind, flags };
@@ -194,8 +196,7 @@ impl Inner {
         let path = path::parse("target_path", &request.target_path)?;
         let _guard = self.target_locks.hold(&path.to_string_lossy())?;
         let Some(target) = self.records.target(&path).filter(|known| known.volume == volume) else {
-            // Another mount at the path is not the volume that the caller names.
-            return Ok(NodeUnpublishVolumeResponse {});
+            return self.unpublish_inline(volume, &path);
         };
         let _volume_guard = self.hold_devices(&target)?;
         self.hide(&path, target.kind)?;
@@ -221,13 +222,4 @@ fn foreign(mounted: &MountEntry, path: &Path) -> Status {
 
 fn not_staged(volume: &str) -> Status {
     Status::failed_precondition(format!("volume \"{volume}\" is not staged at the staging_target_path; stage it first"))
-}
-
-fn refuse_inline(request: &NodePublishVolumeRequest) -> Result<(), Status> {
-    match request.volume_context.get("csi.storage.k8s.io/ephemeral").map(String::as_str) {
-        Some("true") => Err(Status::invalid_argument(
-            "inline volumes are not supported; use a PersistentVolumeClaim or a generic ephemeral volume",
-        )),
-        _ => Ok(()),
-    }
 }

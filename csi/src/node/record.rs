@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tracing::warn;
 
+use super::inline::Inline;
 use crate::bind::BindFlags;
 use crate::capability::{AccessMode, Kind};
 use crate::loop_device::{Access, Device};
@@ -35,7 +36,7 @@ use crate::volume_id::hex;
 /// A volume mounted at its staging path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stage {
-    /// The bucket's name.
+    /// The bucket's name; for an inline volume, the name that the bucket of its id would have.
     pub(super) volume: String,
     /// The bucket's id: a later bucket of the same name is a different volume.
     pub(super) bucket_id: u64,
@@ -43,10 +44,18 @@ pub(super) struct Stage {
     pub(super) mode: AccessMode,
     #[serde(default)]
     pub(super) kind: Kind,
+    /// Set for an inline volume, which is mounted at its target.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) inline: Option<Inline>,
     pub(super) options: MountOptions,
 }
 
 impl Stage {
+    /// The bucket that it shows.
+    pub(super) fn bucket(&self) -> &str {
+        self.inline.as_ref().map_or(&self.volume, |inline| &inline.bucket)
+    }
+
     /// Whether another stage is the same in everything but the ticket, which may change while the volume is staged.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         let credentials = |stage: &Self| stage.options.credentials.as_ref().map(|given| given.key.clone());
@@ -298,7 +307,15 @@ mod tests {
     fn stage(volume: &str) -> Stage {
         let options = MountOptions { account: Some("alice".into()), ..Default::default() };
         let path = PathBuf::from("/staging").join(volume);
-        Stage { volume: volume.into(), bucket_id: 1, path, mode: AccessMode::SingleNodeWriter, kind: Kind::Mount, options }
+        Stage {
+            volume: volume.into(),
+            bucket_id: 1,
+            path,
+            mode: AccessMode::SingleNodeWriter,
+            kind: Kind::Mount,
+            inline: None,
+            options,
+        }
     }
 
     fn target(volume: &str, path: &str, mode: AccessMode) -> Target {

@@ -78,6 +78,19 @@ impl Volumes for Remote {
         }
     }
 
+    fn make_inline(&self, _name: &BucketName, _attributes: &HashMap<String, String>) -> Result<Opened, Status> {
+        Err(no_inline())
+    }
+
+    /// None was made.
+    fn remove_inline(&self, _name: &str) -> Result<(), Status> {
+        Ok(())
+    }
+
+    fn open_named(&self, _bucket: &BucketName, _secrets: &HashMap<String, String>) -> Result<Opened, Status> {
+        Err(no_inline())
+    }
+
     fn report(&self, stage: &Stage) -> Result<Report, Status> {
         let fault = |why: &str| Report { usage: Vec::new(), fault: Some(why.to_owned()) };
         Ok(match self.0.standing(&stage.path) {
@@ -103,6 +116,13 @@ fn name(volume: &str) -> Result<BucketName, Status> {
 
 fn key(secrets: &HashMap<String, String>) -> Result<Option<secret::AccessKey>, Status> {
     secret::parse(secrets).map_err(|error| Status::invalid_argument(error.to_string()))
+}
+
+/// This node opens volumes by the tickets of their publications, and an inline volume has none.
+fn no_inline() -> Status {
+    Status::invalid_argument(
+        "this node has no store, so it has no inline volumes: use a generic ephemeral volume (ephemeral.volumeClaimTemplate)",
+    )
 }
 
 /// A record of a server that had the store in its process.

@@ -61,7 +61,7 @@ impl Inner {
             credentials: opened.credentials,
         };
         let (volume, mode, kind) = (volume.to_owned(), capability.mode, capability.kind);
-        Ok(Stage { volume, bucket_id: opened.bucket_id, path, mode, kind, options })
+        Ok(Stage { volume, bucket_id: opened.bucket_id, path, mode, kind, inline: None, options })
     }
 
     /// A repeated stage. The ticket may be another: that of a later publication, or after a rotation of the master key.
@@ -95,7 +95,7 @@ impl Inner {
 
     /// Refuses a path with an unrecorded mount. A mount that this process serves for the node belongs to the node even
     /// without a record: it was taken over from an earlier server, and its record was lost.
-    fn refuse_unrecorded(&self, path: &Path) -> Result<(), Status> {
+    pub(super) fn refuse_unrecorded(&self, path: &Path) -> Result<(), Status> {
         match self.mounter.state(path).map_err(status::of)? {
             MountState::NotMounted => Ok(()),
             MountState::Ours(_) => self.mounter.unmount(path).map_err(status::of),
@@ -107,7 +107,7 @@ impl Inner {
     pub(super) fn revive(&self, stage: &Stage) -> Result<(), Status> {
         match self.mounter.state(&stage.path).map_err(status::of)? {
             MountState::NotMounted => {}
-            MountState::Ours(bucket) if bucket.as_str() == stage.volume => return Ok(()),
+            MountState::Ours(bucket) if bucket.as_str() == stage.bucket() => return Ok(()),
             MountState::Ours(_) | MountState::Stale => self.unmount_at(stage)?,
             MountState::Other => return Err(occupied(&stage.path)),
         }
@@ -115,8 +115,8 @@ impl Inner {
         self.mount(stage)
     }
 
-    fn mount(&self, stage: &Stage) -> Result<(), Status> {
-        let bucket: BucketName = stage.volume.parse().map_err(status::of)?;
+    pub(super) fn mount(&self, stage: &Stage) -> Result<(), Status> {
+        let bucket: BucketName = stage.bucket().parse().map_err(status::of)?;
         self.mounter.mount(&bucket, &stage.path, &stage.options).map_err(status::of)
     }
 
@@ -135,7 +135,7 @@ impl Inner {
         let path = path::parse("staging_target_path", &request.staging_target_path)?;
         let _guard = self.volume_locks.hold(volume)?;
         match self.records.stage(volume) {
-            Some(stage) if stage.path == path => self.take_down(&stage)?,
+            Some(stage) if stage.path == path && stage.inline.is_none() => self.take_down(&stage)?,
             // Another mount at the path is not the volume that the caller names, so the volume is not staged there.
             Some(_) | None => {}
         }
@@ -175,7 +175,7 @@ impl Inner {
     /// at its path stays.
     pub(super) fn unmount_stage(&self, stage: &Stage) -> Result<(), Status> {
         match self.mounter.state(&stage.path).map_err(status::of)? {
-            MountState::Ours(bucket) if bucket.as_str() != stage.volume => self.drop_devices(&stage.volume),
+            MountState::Ours(bucket) if bucket.as_str() != stage.bucket() => self.drop_devices(&stage.volume),
             MountState::Other => self.drop_devices(&stage.volume),
             MountState::Ours(_) | MountState::Stale | MountState::NotMounted => self.unmount_at(stage),
         }

@@ -19,7 +19,7 @@ use crate::bind::BindFlags;
 use crate::capability::{Capability, Kind};
 use crate::capacity::{Range, signed};
 use crate::mounter::MountState;
-use crate::{path, status};
+use crate::{path, status, volume_id};
 
 impl Inner {
     pub(super) fn stats(&self, request: &NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
@@ -52,13 +52,19 @@ impl Inner {
         status::required("volume_path", given)?;
         let nowhere =
             || Status::not_found(format!("volume \"{volume}\" is neither staged nor published at \"{given}\""));
-        let stage = self.records.stage(volume).ok_or_else(nowhere)?;
+        let stage = self.records.stage(volume).or_else(|| self.inline_volume(volume)).ok_or_else(nowhere)?;
         let target = |path: &PathBuf| self.records.target(path).is_some_and(|target| target.volume == volume);
         let is_here = |path: &PathBuf| stage.path == *path || target(path);
         // Most callers give the resolved path, so usually nothing has to be looked up.
         let path = Some(Path::new(given).components().collect()).filter(is_here);
         let path = path.or_else(|| Some(path::resolve(Path::new(given))).filter(is_here)).ok_or_else(nowhere)?;
         Ok((stage, path))
+    }
+
+    /// The inline volume with this id.
+    fn inline_volume(&self, volume: &str) -> Option<Stage> {
+        let name = volume_id::for_volume(volume).ok()?;
+        self.records.stage(name.as_str()).filter(|stage| stage.inline.is_some())
     }
 
     /// What is wrong with the volume at `path`, as a message for people.

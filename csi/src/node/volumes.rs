@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use objstore::name::BucketName;
 use objstore::store::Account;
 use proto::csi::v1::{VolumeUsage, volume_usage::Unit};
 use tonic::Status;
@@ -71,6 +72,15 @@ pub(super) trait Volumes: Send + Sync {
     /// Whether a stage of an earlier process may only read now. NOT_FOUND or PERMISSION_DENIED if its volume or its
     /// grant is gone.
     fn again(&self, stage: &Stage) -> Result<bool, Status>;
+
+    /// Makes the bucket of an inline volume, or finds the one that the same request made.
+    fn make_inline(&self, name: &BucketName, attributes: &HashMap<String, String>) -> Result<Opened, Status>;
+
+    /// Deletes the bucket of an inline volume of this node; if there is none, it succeeds.
+    fn remove_inline(&self, name: &str) -> Result<(), Status>;
+
+    /// How an inline volume opens a bucket that its pod names, with the key in its secrets.
+    fn open_named(&self, bucket: &BucketName, secrets: &HashMap<String, String>) -> Result<Opened, Status>;
 
     /// Usage and health of a stage. It does not wait for a mount.
     fn report(&self, stage: &Stage) -> Result<Report, Status>;

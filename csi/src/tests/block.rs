@@ -152,7 +152,8 @@ impl Fixture {
     }
 
     async fn snapshot(&self, volume: &str, name: &str) -> String {
-        let request = CreateSnapshotRequest { source_volume_id: volume.into(), name: name.into(), ..Default::default() };
+        let request =
+            CreateSnapshotRequest { source_volume_id: volume.into(), name: name.into(), ..Default::default() };
         let taken = self.controller.create_snapshot(Request::new(request)).await.unwrap().into_inner();
         taken.snapshot.unwrap().snapshot_id
     }
@@ -315,11 +316,8 @@ async fn a_bucket_with_a_disk_image_is_a_block_volume_and_others_are_not() {
             f.store.create_bucket(request).await.unwrap();
             f.store.add_grant(&name(bucket), "bob", Mode::ReadWrite).await.unwrap();
         }
-        let request = NodeStageVolumeRequest {
-            volume_capability: Some(device()),
-            secrets: secrets.clone(),
-            ..stage(&f, bucket)
-        };
+        let request =
+            NodeStageVolumeRequest { volume_capability: Some(device()), secrets: secrets.clone(), ..stage(&f, bucket) };
         match f.stage(request).await {
             Ok(()) => assert!(ok, "{bucket}"),
             Err(status) => {
@@ -370,8 +368,10 @@ async fn a_restarted_node_keeps_working_devices_and_replaces_dead_ones() {
     f.machine.attach(&f.path("staging"), Access::ReadWrite, &label).unwrap();
     f.machine.attach(&f.path("staging"), Access::ReadWrite, "another node's").unwrap();
     start_again(&mut f).await;
-    assert_eq!(f.machine.loops.lock().attached.iter().map(|(number, found)| (*number, found.sequence)).collect::<Vec<_>>(),
-        [(0, 1), (2, 3)]);
+    assert_eq!(
+        f.machine.loops.lock().attached.iter().map(|(number, found)| (*number, found.sequence)).collect::<Vec<_>>(),
+        [(0, 1), (2, 3)]
+    );
     assert_eq!(f.machine.shown(&f.path("target")), Some(0));
     f.machine.die();
     start_again(&mut f).await;

@@ -3,6 +3,7 @@
 mod block;
 mod controller;
 mod group;
+mod inline;
 mod node;
 mod recovery;
 mod remote;

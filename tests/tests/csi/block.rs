@@ -81,8 +81,7 @@ impl Driver {
 
     async fn grow(&mut self, volume: &str, mib: usize) {
         let capacity_range = Some(CapacityRange { required_bytes: bytes(mib), limit_bytes: 0 });
-        let request =
-            ControllerExpandVolumeRequest { volume_id: volume.into(), capacity_range, ..Default::default() };
+        let request = ControllerExpandVolumeRequest { volume_id: volume.into(), capacity_range, ..Default::default() };
         let grown = self.controller.controller_expand_volume(request).await.expect("grown").into_inner();
         assert!(grown.node_expansion_required && grown.capacity_bytes == bytes(mib), "{grown:?}");
         let volume_path = text(&self.path("targets").join(volume));
@@ -181,7 +180,10 @@ async fn a_device_and_an_object_have_the_same_bytes() {
     let open_device = open(&device);
     write_direct(&open_device, 8192, &new).expect("written");
     let image = read(&s3, &volume, "disk.img").await;
-    assert!(image[8192..8192 + MIB] == new && image[..8192].iter().all(|&byte| byte == 0), "the write is in the object");
+    assert!(
+        image[8192..8192 + MIB] == new && image[..8192].iter().all(|&byte| byte == 0),
+        "the write is in the object"
+    );
     // A sector is the smallest write.
     write_direct(&open_device, 512, &[7; 512]).expect("written");
     assert!(read_direct(&open_device, 0, 1536).expect("read")[512..1024] == [7; 512]);
@@ -217,7 +219,8 @@ async fn a_full_disk_stays_within_its_quota_and_discards_give_space_back() {
     let mut driver = Driver::start().await;
     let volume = driver.create_block("pvc-1", 16, None).await;
     let device = driver.device(&volume, &HashMap::new()).await;
-    let blocks = |driver: &Driver| fs::metadata(Path::new(&driver.staging(&volume)).join("disk.img")).expect("there").blocks();
+    let blocks =
+        |driver: &Driver| fs::metadata(Path::new(&driver.staging(&volume)).join("disk.img")).expect("there").blocks();
     assert_eq!(blocks(&driver), 0, "a new disk takes no space");
     let opened = open(&device);
     for at in 0..16 {
@@ -227,7 +230,8 @@ async fn a_full_disk_stays_within_its_quota_and_discards_give_space_back() {
     assert!(blocks(&driver) >= 16 << 11, "{}", blocks(&driver));
     let snapshot = driver.snapshot(&volume, "snap-1").await;
     for at in 0..4 {
-        write_direct(&opened, at << 20, &content(MIB, 100 + at as u8)).expect("the disk is overwritten under a snapshot");
+        write_direct(&opened, at << 20, &content(MIB, 100 + at as u8))
+            .expect("the disk is overwritten under a snapshot");
     }
     let size = (8 * MIB).to_string();
     succeed(Command::new(discard).args(["-f", "-o", "0", "-l", &size]).arg(&device));
@@ -274,15 +278,31 @@ async fn devices_and_file_systems_on_them_survive_kills_of_the_server() {
     let kills = amount(5, 50);
     let seconds = (kills * 2).to_string();
     let mut verify = Command::new(fio);
-    verify.args(["--name=verify", "--rw=randwrite", "--bs=4k", "--size=48m", "--direct=1", "--ioengine=libaio", "--iodepth=8"]);
-    verify.args(["--verify=crc32c", "--verify_fatal=1", "--verify_backlog=1024", "--time_based"]);
+    verify.args([
+        "--name=verify",
+        "--rw=randwrite",
+        "--bs=4k",
+        "--size=48m",
+        "--direct=1",
+        "--ioengine=libaio",
+        "--iodepth=8",
+    ]);
+    verify.args([
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        "--verify_backlog=1024",
+        "--verify_state_save=0",
+        "--time_based",
+    ]);
     verify.arg(format!("--runtime={seconds}")).arg(format!("--filename={}", raw_device.display()));
     let verifying = std::thread::spawn(move || run(&mut verify, limit(60 + 4 * kills as u64)));
     for cycle in 0..kills {
         std::thread::sleep(Duration::from_millis(700));
         let file = folder.join(format!("{cycle}"));
         let write = std::thread::spawn(move || {
-            fs::write(&file, content(MIB, cycle as u8)).and_then(|()| File::open(&file)).and_then(|file| Ok(rustix::fs::fsync(file)?))
+            fs::write(&file, content(MIB, cycle as u8))
+                .and_then(|()| File::open(&file))
+                .and_then(|file| Ok(rustix::fs::fsync(file)?))
         });
         driver.server.kill9();
         driver.server.restart();

@@ -4,6 +4,7 @@ mod block;
 mod crowd;
 mod damaged;
 mod groups;
+mod inline;
 mod lost;
 mod mounts;
 mod recovery;
