@@ -63,7 +63,7 @@ exec /registrar -csi-address "$socket" -registry /registration
 
 /// Makes the images and installs the chart.
 pub(super) fn install(lab: &Lab, program: &Path, placement: Placement) -> Result<(), String> {
-    images(lab, program)?;
+    images_once(lab, program)?;
     let values = lab.work().join("state/values.json");
     std::fs::write(&values, values_of(lab, placement).to_string()).map_err(|error| error.to_string())?;
     if placement == Placement::Nodes {
@@ -122,6 +122,17 @@ fn run_helm(lab: &Lab, words: &[&str]) -> Result<(), String> {
     command.args(words).args(["--namespace", NAMESPACE, "--wait", "--timeout", "120s"]);
     let outcome = run(&mut command, HELM_LIMIT)?;
     if outcome.status.success() { Ok(()) } else { Err(outcome.to_string()) }
+}
+
+/// Makes the images, unless a test before made them in this lab, of the same program.
+fn images_once(lab: &Lab, program: &Path) -> Result<(), String> {
+    let about = std::fs::metadata(program).map_err(|error| error.to_string())?;
+    let (made_of, marker) = (format!("{} {:?}", about.len(), about.modified()), lab.work().join("state/images"));
+    if std::fs::read_to_string(&marker).is_ok_and(|before| before == made_of) {
+        return Ok(());
+    }
+    images(lab, program)?;
+    std::fs::write(&marker, made_of).map_err(|error| error.to_string())
 }
 
 /// Makes the images that the chart names, on every node there is.

@@ -154,30 +154,6 @@ fn a_mount_goes_on_over_the_death_of_its_processes() {
 }
 
 #[test]
-fn a_call_that_no_store_answers_outlives_the_end_of_its_node() {
-    need!(root_and_fuse());
-    let (server, dir) = served();
-    json(&server, &mount_args(&server, &dir, server.ready().word("credentials")));
-    let log = dir.join("log");
-    let mut open = std::fs::File::options().append(true).create(true).open(&log).expect("made");
-    writeln!(open, "one").expect("written");
-    let store = server.pid().and_then(|pid| rustix::process::Pid::from_raw(pid.cast_signed())).expect("it runs");
-    let signal = |process, signal| rustix::process::kill_process(process, signal).expect("it runs");
-    signal(store, rustix::process::Signal::STOP);
-    let writer = std::thread::spawn(move || writeln!(open, "two"));
-    std::thread::sleep(Duration::from_millis(500));
-    let ended = processes_of(&dir, Role::Node);
-    ended.iter().for_each(|node| signal(*node, rustix::process::Signal::TERM));
-    let next = || Some(processes_of(&dir, Role::Node)).filter(|now| !now.is_empty() && *now != ended);
-    let next = wait_until(LONG, next);
-    signal(store, rustix::process::Signal::CONT);
-    assert!(next.is_some(), "the holder starts the next node");
-    writer.join().expect("no panic").expect("the next node has the append done");
-    assert_eq!(std::fs::read_to_string(&log).expect("read"), "one\ntwo\n");
-    json(&server, &["umount", text(&dir)]);
-}
-
-#[test]
 fn a_node_ends_when_it_is_told_to_although_its_store_is_gone() {
     need!(root_and_fuse());
     let listening = ["--volume-listen", "127.0.0.1:0", "--volume-lease", "2s"];
