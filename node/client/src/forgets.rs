@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 /// The most that wait; beyond, a FORGET is sent by the thread that serves it.
 const WAITING_MAX: usize = 1 << 16;
+
 /// The references that wait, by inode.
 #[derive(Default)]
 pub(crate) struct Forgets {
