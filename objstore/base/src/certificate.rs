@@ -173,7 +173,7 @@ mod tests {
         let mut read = names(&der);
         read.sort();
         assert_eq!(read, ["Node A", "node-a", "node-a.example.org"]);
-        let mut nameless = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        let mut nameless = rcgen::CertificateParams::new(Vec::<String>::new()).unwrap();
         nameless.distinguished_name = rcgen::DistinguishedName::new();
         let der = nameless.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap().der().to_vec();
         assert_eq!(names(&der), Vec::<String>::new());

@@ -117,7 +117,9 @@ fn a_session_that_no_listener_serves_is_shown_and_can_be_ended() {
     need!(root_and_fuse());
     let settings = Home::new().expect("a folder");
     let file = settings.path().join("amphora.toml");
-    std::fs::write(&file, "volume-listen = \"127.0.0.1:0\"").expect("written");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let listening = format!("volume-listen = \"127.0.0.1:{port}\"");
+    std::fs::write(&file, &listening).expect("written");
     let mut server = Options::default().env("AMPHORA_CONFIG", text(&file)).start();
     make_bucket(&server, BUCKET, &[]);
     let dir = folder(&server, "m");
@@ -129,5 +131,10 @@ fn a_session_that_no_listener_serves_is_shown_and_can_be_ended() {
     assert_eq!((&left["id"], &left["state"], &left["leaseLeftMs"]), (&id, &"unlistened".into(), &Value::Null));
     json(&server, &["session", "end", id.as_str().expect("an id")]);
     assert_eq!(json(&server, &["session", "list"]), serde_json::json!([]));
+    // The node learns of the end when it reaches the store again.
+    std::fs::write(&file, &listening).expect("written");
+    server.restart();
+    let is_lost = || (status_of_node(&server, &dir).1["link"]["standing"] == "lost").then_some(());
+    wait_until(SOON, is_lost).expect("the node knows");
     cli(&server, &["umount", "--lazy", text(&dir)]);
 }
