@@ -132,7 +132,7 @@ fn first(dir: &Path, tag: u8) -> Option<Vec<u8>> {
 }
 
 /// Kinds of records that are messages, and what at most may be lost with one.
-const KINDS: [(u8, usize); 24] = [
+const KINDS: [(u8, usize); 25] = [
     (tag::BUCKET, 0),
     (tag::BUCKET_ID, 0),
     (tag::CLONE_GROUP, 0),
