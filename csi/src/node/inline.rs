@@ -11,7 +11,7 @@
 //! whose mount is missing. So does a reboot.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use objstore::name::BucketName;
 use proto::csi::v1::{NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeResponse};
@@ -57,7 +57,7 @@ impl Inner {
     pub(super) fn publish_inline(
         &self,
         request: &NodePublishVolumeRequest,
-        path: PathBuf,
+        path: &Path,
         capability: &Capability,
     ) -> Result<NodePublishVolumeResponse, Status> {
         if capability.kind == Kind::Block {
@@ -67,16 +67,16 @@ impl Inner {
         }
         let name = volume_id::for_volume(&request.volume_id)?;
         let _guard = self.volume_locks.hold(name.as_str())?;
-        if self.records.target(&path).is_some()
-            || self.records.staged_at(&path).is_some_and(|at| at.volume != name.as_str())
+        if self.records.target(path).is_some()
+            || self.records.staged_at(path).is_some_and(|at| at.volume != name.as_str())
         {
             return Err(Status::failed_precondition(format!("another volume is published at \"{}\"", path.display())));
         }
         let Some(known) = self.records.stage(name.as_str()) else {
-            self.show_inline(request, &name, &path, capability)?;
+            self.show_inline(request, &name, path, capability)?;
             return Ok(NodePublishVolumeResponse {});
         };
-        let stage = self.inline_stage(request, &name, &path, capability)?;
+        let stage = self.inline_stage(request, &name, path, capability)?;
         if known != stage {
             let place = known.path.display();
             let why = format!("the volume is published at \"{place}\" already, or with other attributes");

@@ -33,7 +33,7 @@ impl Inner {
         let capability = Capability::parse(request.volume_capability.as_ref())?;
         let _guard = self.target_locks.hold(&path.to_string_lossy())?;
         if inline::is_inline(request) {
-            return self.publish_inline(request, path, &capability);
+            return self.publish_inline(request, &path, &capability);
         }
         let stage = self.staged(volume, &request.staging_target_path)?;
         let flags = self.bind_flags(request, &stage, &capability)?;
