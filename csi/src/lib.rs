@@ -25,6 +25,7 @@ mod disk;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
+mod health;
 mod identity;
 mod locks;
 pub mod loop_device;

@@ -290,3 +290,18 @@ fn the_plain_manifests_are_what_the_chart_renders() {
     let objects = need!(decoded(&file));
     assert_eq!(objects, need!(rendered(None)), "run deploy/kustomize/generate.sh");
 }
+
+#[test]
+fn group_snapshots_are_installed_only_where_they_are_asked_for() {
+    for (values, asked) in [(None, false), (Some("ci/all-values.yaml"), true)] {
+        let objects = need!(rendered(values.map(|file| chart().join(file)).as_deref()));
+        let sidecar = containers(&objects).into_iter().find(|container| name(container) == "csi-snapshotter");
+        let gate = Value::from("--feature-gates=CSIVolumeGroupSnapshot=true");
+        let args = sidecar.expect("the sidecar")["args"].clone();
+        assert_eq!(args.as_array().expect("arguments").contains(&gate), asked, "{args}");
+        assert_eq!(of_kind(&objects, "VolumeGroupSnapshotClass").len(), usize::from(asked));
+        let roles = of_kind(&objects, "ClusterRole");
+        let reached = roles.iter().any(|role| role.to_string().contains("groupsnapshot.storage.k8s.io"));
+        assert_eq!(reached, asked, "{values:?}");
+    }
+}

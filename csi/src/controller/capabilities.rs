@@ -2,8 +2,8 @@
 
 use proto::csi::v1::controller_service_capability::{Rpc, Type, rpc};
 use proto::csi::v1::{
-    ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse, ControllerModifyVolumeRequest,
-    ControllerModifyVolumeResponse, ControllerServiceCapability, GetCapacityRequest, GetCapacityResponse,
+    ControllerGetCapabilitiesRequest, ControllerGetCapabilitiesResponse, ControllerServiceCapability,
+    GetCapacityRequest, GetCapacityResponse,
 };
 use tonic::Status;
 
@@ -13,7 +13,7 @@ use crate::capability::Capability;
 use crate::capacity::signed;
 
 /// All capabilities that work.
-const CAPABILITIES: [rpc::Type; 13] = [
+const CAPABILITIES: [rpc::Type; 15] = [
     rpc::Type::CreateDeleteVolume,
     rpc::Type::PublishUnpublishVolume,
     rpc::Type::ListVolumes,
@@ -27,6 +27,8 @@ const CAPABILITIES: [rpc::Type; 13] = [
     rpc::Type::GetVolume,
     rpc::Type::SingleNodeMultiWriter,
     rpc::Type::GetSnapshot,
+    rpc::Type::ModifyVolume,
+    rpc::Type::VolumeCondition,
 ];
 
 impl Controller {
@@ -48,12 +50,5 @@ impl Controller {
         let stats = self.read(|store| Ok(store.stats())).await?;
         let free_bytes = if possible && stats.poisoned.is_none() { stats.free_bytes } else { 0 };
         Ok(GetCapacityResponse { available_capacity: signed(free_bytes), ..Default::default() })
-    }
-
-    pub(super) async fn modify(
-        self,
-        _: ControllerModifyVolumeRequest,
-    ) -> Result<ControllerModifyVolumeResponse, Status> {
-        Err(Status::unimplemented("ControllerModifyVolume is not offered; make a new volume with other parameters"))
     }
 }

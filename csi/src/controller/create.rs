@@ -15,7 +15,7 @@ use proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse};
 use tonic::Status;
 
 use super::Controller;
-use super::parameters::Parameters;
+use super::parameters::{OPTIONAL, Parameters};
 use super::volume::{SOURCE, describe, source_attribute};
 use crate::capability::{Capability, Kind};
 use crate::capacity::Range;
@@ -36,10 +36,8 @@ impl Wanted {
         let bucket = volume_id::for_volume(&request.name)?;
         let kind = Capability::parse_all(&request.volume_capabilities)?.first().map_or(Kind::Mount, |first| first.kind);
         let range = Range::parse(request.capacity_range.as_ref())?;
-        let parameters = Parameters::parse(&request.parameters).map_err(status::of)?;
-        if !request.mutable_parameters.is_empty() {
-            return Err(Status::invalid_argument("mutable_parameters are not supported; use the StorageClass"));
-        }
+        let parameters = Parameters::with_mutable(&request.parameters, &request.mutable_parameters);
+        let parameters = parameters.map_err(status::of)?;
         if kind == Kind::Block && parameters.versioning != Versioning::Disabled {
             return Err(Status::invalid_argument(
                 "a block volume keeps no versions; leave out the parameter versioning",
@@ -71,8 +69,8 @@ impl Wanted {
         }
         // Attributes that others keep with the bucket do not make it a different volume.
         let same = self.attributes.iter().all(|(key, value)| found.attributes.get(key) == Some(value));
-        let lacks = |key: &str| found.attributes.contains_key(key) != self.attributes.contains_key(key);
-        if !same || lacks(SOURCE) || lacks(disk::ACCESS) {
+        let differs = |key: &str| found.attributes.contains_key(key) != self.attributes.contains_key(key);
+        if !same || differs(SOURCE) || differs(disk::ACCESS) || OPTIONAL.into_iter().any(differs) {
             return taken("it was made for another name, with other parameters or from another source");
         }
         if !self.range.admits(found.quota_bytes) {
@@ -109,7 +107,8 @@ impl Controller {
             Kind::Block => Some(disk::size(wanted.range, source)?),
         };
         self.ensure_owner().await?;
-        match self.store.create_bucket(wanted.request(quota)).await {
+        let initial = wanted.parameters.initial;
+        match self.store.create_bucket_modified(wanted.request(quota), initial).await {
             Ok((bucket, _)) => {
                 self.make_disk(&bucket).await?;
                 Ok(CreateVolumeResponse { volume: Some(describe(&bucket)) })

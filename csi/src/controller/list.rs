@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use objstore::name::BucketName;
 use objstore::store::{Bucket, Publication};
 use proto::csi::v1::list_volumes_response::{Entry, VolumeStatus};
-use proto::csi::v1::{ListVolumesRequest, ListVolumesResponse};
+use proto::csi::v1::{ListVolumesRequest, ListVolumesResponse, VolumeCondition};
 use tonic::Status;
 
 use super::Controller;
-use super::volume::describe;
+use super::volume::{condition, describe};
 
 /// The most entries of a page, which keeps a response far below the 4 MiB that gRPC clients accept.
 const PAGE_ENTRIES_MAX: usize = 1000;
@@ -63,11 +63,15 @@ impl Controller {
     pub(super) async fn list_volumes(self, request: ListVolumesRequest) -> Result<ListVolumesResponse, Status> {
         let page = Page::parse(request.max_entries, &request.starting_token)?;
         let (after, limit) = (page.after.clone(), page.limit + 1);
-        let (mut buckets, publications) =
-            self.read(move |store| Ok((store.buckets(after.as_deref(), limit)?, store.publications(None)?))).await?;
-        let next_token = page.cut(&mut buckets, |bucket| bucket.name.as_str());
+        let read = self.read(move |store| {
+            let (buckets, stats) = (store.buckets(after.as_deref(), limit)?, store.stats());
+            let with_condition = buckets.into_iter().map(|bucket| Ok((condition(store, &bucket, &stats)?, bucket)));
+            Ok((with_condition.collect::<objstore::Result<Vec<_>>>()?, store.publications(None)?))
+        });
+        let (mut buckets, publications) = read.await?;
+        let next_token = page.cut(&mut buckets, |(_, bucket)| bucket.name.as_str());
         let mut nodes = nodes_by_volume(publications);
-        let entries = buckets.iter().filter(|bucket| !bucket.snapshot).map(|bucket| entry(bucket, &mut nodes));
+        let entries = buckets.into_iter().map(|(condition, bucket)| entry(&bucket, condition, &mut nodes));
         Ok(ListVolumesResponse { entries: entries.collect(), next_token })
     }
 }
@@ -80,9 +84,10 @@ fn nodes_by_volume(publications: Vec<Publication>) -> HashMap<BucketName, Vec<St
     nodes
 }
 
-fn entry(bucket: &Bucket, nodes: &mut HashMap<BucketName, Vec<String>>) -> Entry {
+fn entry(bucket: &Bucket, condition: VolumeCondition, nodes: &mut HashMap<BucketName, Vec<String>>) -> Entry {
     let published_node_ids = nodes.remove(&bucket.name).unwrap_or_default();
-    Entry { volume: Some(describe(bucket)), status: Some(VolumeStatus { published_node_ids, volume_condition: None }) }
+    let status = VolumeStatus { published_node_ids, volume_condition: Some(condition) };
+    Entry { volume: Some(describe(bucket)), status: Some(status) }
 }
 
 #[cfg(test)]

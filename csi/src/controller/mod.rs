@@ -12,6 +12,7 @@ mod expand;
 pub(crate) mod fuzzed;
 mod group;
 mod list;
+mod modify;
 mod parameters;
 mod publish;
 mod snapshot;

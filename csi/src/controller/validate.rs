@@ -35,11 +35,8 @@ fn refusal(request: &ValidateVolumeCapabilitiesRequest, bucket: &Bucket, driver_
     if let Some(why) = capabilities.iter().find_map(|asked| disk::other_kind(bucket, driver_name, asked.kind)) {
         return Some(why);
     }
-    if let Err(error) = Parameters::parse(&request.parameters) {
+    if let Err(error) = Parameters::with_mutable(&request.parameters, &request.mutable_parameters) {
         return Some(error.to_string());
-    }
-    if !request.mutable_parameters.is_empty() {
-        return Some("mutable_parameters are not supported".into());
     }
     bucket.snapshot.then(|| "the volume is a snapshot; use a volume made from it".into())
 }

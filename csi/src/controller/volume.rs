@@ -1,15 +1,18 @@
 //! A bucket as a CSI volume: look-up and description. CSI v1.12, Volume and ControllerGetVolume.
 
 use objstore::name::BucketName;
-use objstore::store::{Bucket, Publication};
-use objstore::{Error, Noun};
+use objstore::store::{Bucket, Publication, Stats, Usage};
+use objstore::{Error, Noun, Store};
 use proto::csi::v1::controller_get_volume_response::VolumeStatus;
 use proto::csi::v1::volume_content_source::{SnapshotSource, Type, VolumeSource};
-use proto::csi::v1::{ControllerGetVolumeRequest, ControllerGetVolumeResponse, Volume, VolumeContentSource};
+use proto::csi::v1::{
+    ControllerGetVolumeRequest, ControllerGetVolumeResponse, Volume, VolumeCondition, VolumeContentSource,
+};
 use tonic::Status;
 
 use super::Controller;
 use crate::capacity::signed;
+use crate::health;
 use crate::status::{no_such_volume, required};
 
 /// The attribute with the source that a volume was cloned from.
@@ -51,12 +54,23 @@ impl Controller {
     ) -> Result<ControllerGetVolumeResponse, Status> {
         let bucket = self.existing(&request.volume_id).await?;
         let publications = self.publications(&bucket.name).await?;
+        let asked = bucket.clone();
+        let volume_condition = self.read(move |store| condition(store, &asked, &store.stats())).await?;
         let published_node_ids = publications.into_iter().map(|publication| publication.node).collect();
         Ok(ControllerGetVolumeResponse {
             volume: Some(describe(&bucket)),
-            status: Some(VolumeStatus { published_node_ids, volume_condition: None }),
+            status: Some(VolumeStatus { published_node_ids, volume_condition: Some(volume_condition) }),
         })
     }
+}
+
+/// The health of a volume; of one that was just deleted, that of the store.
+pub(super) fn condition(store: &Store, bucket: &Bucket, stats: &Stats) -> objstore::Result<VolumeCondition> {
+    let usage = match store.usage(&bucket.name) {
+        Err(Error::NotFound { .. }) => Usage::default(),
+        usage => usage?,
+    };
+    Ok(health::condition(health::fault(bucket, &usage, stats), "the store serves it"))
 }
 
 /// The bucket as a volume.

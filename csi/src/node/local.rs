@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use objstore::name::BucketName;
-use objstore::store::{Bucket, CreateBucket, Creator, Stats, Usage};
+use objstore::store::{Bucket, CreateBucket, Modification, Creator, Stats, Usage};
 use objstore::units::parse_size;
 use objstore::{Error, Noun, Store};
 use tokio::runtime::Handle;
@@ -15,7 +15,7 @@ use super::access;
 use super::record::Stage;
 use super::volumes::{Figures, Opened, Report, Request, Volumes};
 use crate::controller::Parameters;
-use crate::{OWNER, PROVISIONER, disk, is_provisioned, status};
+use crate::{OWNER, PROVISIONER, disk, health, is_provisioned, status};
 
 /// The bucket attribute of an inline volume: the node that made it.
 const INLINE: &str = "csi.inline";
@@ -38,7 +38,11 @@ impl Local {
     }
 
     /// The bucket of an inline volume with these attributes.
-    fn inline_bucket(&self, name: &BucketName, attributes: &HashMap<String, String>) -> Result<CreateBucket, Status> {
+    fn inline_bucket(
+        &self,
+        name: &BucketName,
+        attributes: &HashMap<String, String>,
+    ) -> Result<(CreateBucket, Modification), Status> {
         let mut given = attributes.clone();
         let size = given.remove("size").ok_or_else(|| {
             Status::invalid_argument("an inline volume needs the attribute size (such as 1Gi), or else bucket")
@@ -56,7 +60,7 @@ impl Local {
         let mut attributes = parameters.attributes();
         attributes.insert(PROVISIONER.to_owned(), self.driver_name.clone());
         attributes.insert(INLINE.to_owned(), self.node_id.clone());
-        Ok(CreateBucket {
+        let request = CreateBucket {
             name: name.clone(),
             owner: OWNER.to_owned(),
             quota_bytes: Some(quota),
@@ -64,7 +68,8 @@ impl Local {
             source: None,
             attributes,
             root: parameters.root,
-        })
+        };
+        Ok((request, parameters.initial))
     }
 }
 
@@ -99,13 +104,13 @@ impl Volumes for Local {
     }
 
     fn make_inline(&self, name: &BucketName, attributes: &HashMap<String, String>) -> Result<Opened, Status> {
-        let request = self.inline_bucket(name, attributes)?;
+        let (request, initial) = self.inline_bucket(name, attributes)?;
         let made = Handle::current().block_on(async {
             match self.store.account(OWNER) {
                 Err(Error::NotFound { .. }) => drop(self.store.create_account_as(OWNER, false, Creator::Csi).await?),
                 found => drop(found?),
             }
-            self.store.create_bucket(request).await
+            self.store.create_bucket_modified(request, initial).await
         });
         let (bucket, _) = made.map_err(status::of)?;
         Ok(Opened { bucket_id: bucket.id, ..Opened::default() })
@@ -144,7 +149,7 @@ impl Volumes for Local {
         let bucket = self.bucket(stage.bucket())?;
         let usage = self.store.usage(&bucket.name).map_err(status::of)?;
         let stats = self.store.stats();
-        let fault = stats.poisoned.as_ref().map(|why| format!("the store refuses writes: {why}"));
+        let fault = health::fault(&bucket, &usage, &stats);
         Ok(Report { usage: figures(&usage, &stats).usage(), fault })
     }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use proto::csi::v1::volume_usage::Unit;
 use proto::csi::v1::{
     NodeExpandVolumeRequest, NodeExpandVolumeResponse, NodeGetVolumeStatsRequest, NodeGetVolumeStatsResponse,
-    VolumeCondition, VolumeUsage,
+    VolumeUsage,
 };
 use tonic::Status;
 
@@ -19,7 +19,7 @@ use crate::bind::BindFlags;
 use crate::capability::{Capability, Kind};
 use crate::capacity::{Range, signed};
 use crate::mounter::MountState;
-use crate::{path, status, volume_id};
+use crate::{health, path, status, volume_id};
 
 impl Inner {
     pub(super) fn stats(&self, request: &NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
@@ -29,10 +29,7 @@ impl Inner {
             Kind::Mount => usage,
             Kind::Block => self.size_of_block(&stage)?,
         };
-        let condition = match self.fault(&stage, &path, fault)? {
-            Some(message) => VolumeCondition { abnormal: true, message },
-            None => VolumeCondition { abnormal: false, message: "mounted and answering".into() },
-        };
+        let condition = health::condition(self.fault(&stage, &path, fault)?, "mounted and answering");
         Ok(NodeGetVolumeStatsResponse { usage, volume_condition: Some(condition) })
     }
 

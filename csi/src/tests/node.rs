@@ -448,8 +448,6 @@ async fn only_what_works_is_advertised() {
     let f = fixture().await;
     let answer = f.node.node_get_info(Request::new(NodeGetInfoRequest {})).await.unwrap().into_inner();
     assert_eq!((answer.node_id.as_str(), answer.accessible_topology), (NODE, None));
-    let modify = ControllerModifyVolumeRequest::default();
-    assert_eq!(code(f.controller.controller_modify_volume(Request::new(modify)).await), Code::Unimplemented);
     for bad in ["", "1csi", "csi.amphora.dev.", "csi/amphora", &"c".repeat(64)] {
         assert!(Config { driver_name: bad.into(), ..config(f.dir.path()) }.check().is_err(), "{bad}");
     }

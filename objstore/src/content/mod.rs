@@ -15,6 +15,7 @@ mod flush;
 mod mapped_writes;
 mod part;
 mod plan;
+mod ranges;
 mod reader;
 mod staged;
 
@@ -29,6 +30,7 @@ pub(crate) use flush::recover as settle_left;
 pub(crate) use mapped_writes::{recover as recover_mapped_writable, sweep as sweep_mapped_writable};
 pub use part::{Checksum, ObjectPart};
 pub(crate) use plan::{Piece, Plan, share_range};
+pub use ranges::RANGE_BLOCK_BYTES;
 pub use reader::Reader;
 pub use staged::{StageWriter, Staged};
 pub(crate) use staged::{in_blob, pack_all, stage, take_staged};

@@ -92,9 +92,9 @@ impl Plan {
 }
 
 /// A part of a piece, and its offset in the piece.
-struct Part {
-    offset: u64,
-    piece: Piece,
+pub(super) struct Part {
+    pub offset: u64,
+    pub piece: Piece,
 }
 
 fn inline(data: &Bytes, offset: u64, end: u64) -> Vec<Piece> {
@@ -127,7 +127,8 @@ fn in_extents(tree: Tree<'_>, ino: u64, offset: u64, end: u64) -> Result<Vec<Pie
 }
 
 impl Piece {
-    fn length(&self) -> u64 {
+    /// The number of bytes.
+    pub(super) fn length(&self) -> u64 {
         match self {
             Self::Zeros(length) | Self::Blob { length, .. } => *length,
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -135,7 +136,7 @@ impl Piece {
     }
 
     /// The parts that contain data. A blob with checksums was written as a whole.
-    fn without_holes(&self, blobs: &Blobs, reading: &ReadGuard) -> Result<Vec<Part>> {
+    pub(super) fn without_holes(&self, blobs: &Blobs, reading: &ReadGuard) -> Result<Vec<Part>> {
         match self {
             Self::Zeros(_) => Ok(Vec::new()),
             Self::Blob { id, record, offset, length } if record.place() == Place::File && !record.sums => {

@@ -7,9 +7,10 @@ use objstore_files::ROOT_INO;
 use prost::Message;
 
 use super::types::{
-    Bucket, CreateBucket, Deletion, ObjectLock, Outcome, SetBucket, Settings, Source, Usage, Versioning,
+    Bucket, CreateBucket, Deletion, Modification, ObjectLock, Outcome, RootChange, SetBucket, Settings, Source, Usage,
+    Versioning,
 };
-use super::{Store, account, header, settings, snapshot};
+use super::{Store, account, header, modify, settings, snapshot};
 use crate::branch::{self, Ancestry};
 use crate::clock::Timestamp;
 use crate::core::{Core, Named};
@@ -87,10 +88,30 @@ impl From<Versioning> for VersioningState {
     }
 }
 
-/// Checks a change of versioning: once enabled, it can only be suspended (S3 API, PutBucketVersioning).
-fn check_versioning(before: VersioningState, wanted: Versioning) -> Result<()> {
-    if before != VersioningState::Disabled && wanted == Versioning::Disabled {
+/// Checks a change of versioning: once enabled, it can only be suspended, and not with object lock (S3 API,
+/// PutBucketVersioning).
+fn check_versioning(
+    read: &dyn Read,
+    core: &Core,
+    (name, record): (&BucketName, &bucket::Bucket),
+    wanted: Versioning,
+) -> Result<()> {
+    if record.versioning() != VersioningState::Disabled && wanted == Versioning::Disabled {
         return Err(Error::invalid("versioning", "disabled", "a bucket that kept versions can only suspend that"));
+    }
+    if wanted != Versioning::Enabled && core.settings.of(read, record)?.object_lock.is_some() {
+        let why = "it has object lock: its versions have to be kept";
+        return Err(Error::invalid("bucket state", name.as_str(), why));
+    }
+    Ok(())
+}
+
+/// Changes the versioning state within a change of the bucket.
+pub(super) fn set_versioning(tx: &mut Tx<'_>, wanted: Versioning) -> Result<()> {
+    check_versioning(&*tx.txn, tx.core, (tx.name, &tx.bucket), wanted)?;
+    if tx.bucket.versioning() != wanted.into() {
+        tx.bucket.versioning = VersioningState::from(wanted) as i32;
+        put(tx.txn, tx.core, tx.name, &tx.bucket);
     }
     Ok(())
 }
@@ -111,10 +132,27 @@ impl Store {
         if settings.object_lock.is_some() && request.versioning != Versioning::Enabled {
             return Err(Error::invalid("bucket state", request.name.as_str(), "object lock needs versioning enabled"));
         }
-        self.blocking(move |store| store.create_bucket_blocking(request, settings)).await
+        self.blocking(move |store| store.create_bucket_blocking(request, settings, RootChange::default())).await
     }
 
-    fn create_bucket_blocking(&self, request: CreateBucket, settings: Settings) -> Result<(Bucket, Outcome)> {
+    /// Creates a bucket with the lifecycle rule of a modification, and changes the root of a clone by it. An existing
+    /// bucket stays as it is. Its versioning is that of the request.
+    pub async fn create_bucket_modified(
+        &self,
+        request: CreateBucket,
+        modification: Modification,
+    ) -> Result<(Bucket, Outcome)> {
+        let mut settings = Settings::default();
+        modify::apply_lifecycle(&mut settings, &modification)?;
+        self.blocking(move |store| store.create_bucket_blocking(request, settings, modification.root)).await
+    }
+
+    fn create_bucket_blocking(
+        &self,
+        request: CreateBucket,
+        settings: Settings,
+        root: RootChange,
+    ) -> Result<(Bucket, Outcome)> {
         if let Some(Source::Snapshot(name)) = &request.source {
             super::hidden::count_snapshot(&self.core, name)?;
         }
@@ -131,7 +169,7 @@ impl Store {
             if let Some(found) = find_same(&*txn, &core, &request)? {
                 return Ok((found, Outcome::Found));
             }
-            let record = make(txn, &core, &request, settings, frozen)?;
+            let record = make(txn, &core, &request, (settings, &root), frozen)?;
             Ok((shown(&*txn, request.name, record)?, Outcome::Made))
         });
         let made = written.wait();
@@ -221,12 +259,7 @@ fn change(txn: &mut dyn Txn, core: &Arc<Core>, name: &BucketName, set: SetBucket
     let mut record = record.ok_or_else(|| Error::not_found(Noun::Bucket, name.as_str()))?;
     record.quota_bytes = set.quota_bytes.unwrap_or(record.quota_bytes);
     if let Some(versioning) = set.versioning {
-        check_versioning(record.versioning(), versioning)?;
-        let locked = core.settings.of(&*txn, &record)?.object_lock.is_some();
-        if locked && versioning != Versioning::Enabled {
-            let why = "it has object lock: its versions have to be kept";
-            return Err(Error::invalid("bucket state", name.as_str(), why));
-        }
+        check_versioning(&*txn, core, (name, &record), versioning)?;
         record.versioning = VersioningState::from(versioning) as i32;
     }
     core.dirty.ledgers.restrict(record.id);
@@ -314,7 +347,7 @@ fn make(
     txn: &mut dyn Txn,
     core: &Arc<Core>,
     request: &CreateBucket,
-    mut settings: Settings,
+    (mut settings, root): (Settings, &RootChange),
     frozen: (u64, Vec<DetachedCopy>),
 ) -> Result<bucket::Bucket> {
     let now = core.clock.now();
@@ -358,6 +391,7 @@ fn make(
     put(txn, core, &request.name, &record);
     let mut tx = Tx::begin_on(txn, core, &request.name, record.clone(), ancestry.clone());
     tx.collect_orphans()?;
+    modify::change_root(&mut tx, root)?;
     tx.finish()?;
     check_fits(&*txn, &ancestry, request)?;
     txn.put(key::by_id(tag::BUCKET_ID, id), request.name.as_str().as_bytes().to_vec());

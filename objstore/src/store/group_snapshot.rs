@@ -52,7 +52,7 @@ impl Store {
         check_members(name, &members)?;
         let name = name.clone();
         self.blocking(move |store| {
-            // A repeated call blocks nobody's writes.
+            // A repeated call blocks no writes.
             let (group, asked) = (name.clone(), members.clone());
             let find = move |txn: &mut dyn Txn| find_same(&*txn, &group, &asked);
             if let Some(found) = store.core.meta.write(Durability::Synced, find).wait()? {

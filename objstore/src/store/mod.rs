@@ -19,6 +19,7 @@ pub(crate) mod key;
 mod listing;
 mod marks;
 pub(crate) mod master;
+mod modify;
 mod mounting;
 mod object;
 mod options;
@@ -69,7 +70,7 @@ use crate::name::BucketName;
 pub(crate) use crate::scan::all;
 use crate::tree::Tx;
 
-pub use crate::content::Reader;
+pub use crate::content::{RANGE_BLOCK_BYTES, Reader};
 
 /// A handle to an open store; clones refer to the same store.
 #[derive(Clone)]

@@ -155,7 +155,7 @@ impl Store {
 }
 
 /// Changes the settings of the bucket in this change. Returns whether its policy changed.
-fn change_in(tx: &mut Tx<'_>, change: impl FnOnce(&mut Settings) -> Result<()>) -> Result<bool> {
+pub(super) fn change_in(tx: &mut Tx<'_>, change: impl FnOnce(&mut Settings) -> Result<()>) -> Result<bool> {
     let before = tx.core.settings.of(&*tx.txn, &tx.bucket)?;
     let mut after = (*before).clone();
     change(&mut after)?;

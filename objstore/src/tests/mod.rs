@@ -41,6 +41,7 @@ mod policies;
 mod provisioned;
 mod simulated;
 pub(crate) use objstore_testing::random;
+mod ranges;
 mod refused_parts;
 mod remote;
 mod remote_tickets;

@@ -31,7 +31,8 @@ fn member<'a>(group: &'a VolumeGroupSnapshot, volume: &str) -> &'a str {
 }
 
 fn append(log: &mut File, entry: u32) {
-    writeln!(log, "{entry:07}").expect("written");
+    // One write(2): a snapshot may be taken between two.
+    log.write_all(format!("{entry:07}\n").as_bytes()).expect("written");
     log.sync_all().expect("synced");
 }
 

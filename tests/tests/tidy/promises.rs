@@ -7,7 +7,7 @@
 use super::tree::{File, Finding};
 
 /// The pages with promises.
-const PAGES: [&str; 2] = ["docs/durability.md", "docs/security.md"];
+const PAGES: [&str; 3] = ["docs/durability.md", "docs/security.md", "docs/conformance.md"];
 
 /// Names in the tables that lead to no test.
 pub fn missing_tests(files: &[File]) -> Vec<Finding> {

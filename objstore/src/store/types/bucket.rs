@@ -116,6 +116,30 @@ pub struct SetBucket {
     pub attributes: BTreeMap<String, String>,
 }
 
+/// A change of the root directory of a bucket; `None` leaves a field as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RootChange {
+    /// A new owner.
+    pub uid: Option<u32>,
+    /// A new group.
+    pub gid: Option<u32>,
+    /// New permission bits.
+    pub mode: Option<u32>,
+}
+
+/// Changes to a bucket that are made together; `None` leaves a field as it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modification {
+    /// A new versioning state.
+    pub versioning: Option<Versioning>,
+    /// The root directory, as mounts show it.
+    pub root: RootChange,
+    /// After how many days noncurrent versions expire, by a lifecycle rule of its own; `Some(None)` is never.
+    pub noncurrent_days: Option<Option<u32>>,
+    /// After how many days uploads in progress are aborted, by the same rule; `Some(None)` is never.
+    pub abort_upload_days: Option<Option<u32>>,
+}
+
 /// Which buckets a deletion accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deletion {

@@ -20,7 +20,10 @@ import (
 )
 
 // Groups whose types are not part of Kubernetes itself.
-var foreign = []string{"snapshot.storage.k8s.io/", "objectstorage.k8s.io/", "monitoring.coreos.com/", "cert-manager.io/"}
+var foreign = []string{
+	"snapshot.storage.k8s.io/", "groupsnapshot.storage.k8s.io/", "objectstorage.k8s.io/", "monitoring.coreos.com/",
+	"cert-manager.io/",
+}
 
 func main() {
 	unchecked := len(os.Args) > 1 && os.Args[1] == "--unchecked"
