@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use objstore::name::BucketName;
-use objstore::store::{Bucket, CreateBucket, Modification, Creator, Stats, Usage};
+use objstore::store::{Bucket, CreateBucket, Creator, Modification, Stats, Usage};
 use objstore::units::parse_size;
 use objstore::{Error, Noun, Store};
 use tokio::runtime::Handle;

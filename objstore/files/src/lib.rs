@@ -23,8 +23,8 @@ mod xattrs;
 
 pub use attributes::{Attr, Flags, Kind, SetAttr, Space};
 pub use calls::{
-    About, Answer, AttributeOp, Class, ContentOp, FileService, FileSession, Files, LinkStats, LockOp, NameOp, Op, OpenOp,
-    Reply, SessionStanding, Trips,
+    About, Answer, AttributeOp, Class, ContentOp, FileService, FileSession, Files, LinkStats, LockOp, NameOp, Op,
+    OpenOp, Reply, SessionStanding, Trips,
 };
 pub use changes::{CHANGES_MAX, Change, Changes};
 pub use content::{Allocate, DATA_BYTES_MAX, Spot};
