@@ -9,7 +9,7 @@
 //!   held is written again.
 //!
 //! A crash between two cells leaves the changes up to one that was not answered: the kernel or the node asks for that
-//! again. A crash while the file is emptied leaves the first page with zeros, which end it: what lies behind does not count.
+//! again. A crash while the file is emptied leaves the first page with zeros, which end it: what lies behind is not read.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
