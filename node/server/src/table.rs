@@ -11,6 +11,9 @@ use parking_lot::Mutex;
 
 use crate::session::Session;
 
+/// What is left of a lease, and how old it is.
+type LeaseTimes = (Duration, Duration);
+
 /// The sessions.
 pub(crate) struct Table {
     most: usize,
@@ -93,7 +96,7 @@ impl Table {
     }
 
     /// All open sessions, and those that are not back with what is left of their leases and how old they are.
-    pub(crate) fn all(&self, now: Moment) -> (Vec<Arc<Session>>, Vec<(SessionId, (Duration, Duration))>) {
+    pub(crate) fn all(&self, now: Moment) -> (Vec<Arc<Session>>, Vec<(SessionId, LeaseTimes)>) {
         let state = self.state.lock();
         let absent = state.absent.iter().map(|(id, lease)| (*id, (lease.left(now), lease.age(now))));
         (state.open.values().cloned().collect(), absent.collect())

@@ -79,7 +79,7 @@ impl Service for Echo {
             b"wait" => self.released.notified().await,
             b"keep" => {
                 self.kept.lock().push(call.memory.clone());
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             b"first" => tokio::time::sleep(Duration::from_millis(50)).await,
             b"refuse" => return Err(Refusal::new(Reason::Session, "the session is fenced")),
