@@ -25,7 +25,6 @@ pub mod memory;
 mod overlay;
 mod queue;
 mod shared;
-mod shipped;
 mod stats;
 mod syncs;
 mod txn;
