@@ -6,8 +6,7 @@
 use objstore::store::{Bucket, Stats, Usage};
 use proto::csi::v1::VolumeCondition;
 
-/// The attribute and its value of block volumes, whose disk counts as a whole against the quota from the beginning.
-const BLOCK: (&str, &str) = ("csi.access", "block");
+use crate::disk;
 
 /// What is wrong with a volume, as a message for people.
 pub(crate) fn fault(bucket: &Bucket, usage: &Usage, stats: &Stats) -> Option<String> {
@@ -19,7 +18,8 @@ pub(crate) fn fault(bucket: &Bucket, usage: &Usage, stats: &Stats) -> Option<Str
             "the disk of the store is full: only deletions and small changes are possible; free space on it".into(),
         );
     }
-    let is_block = bucket.attributes.get(BLOCK.0).is_some_and(|access| access == BLOCK.1);
+    // The disk of a block volume counts as a whole against the quota from the beginning.
+    let is_block = disk::is_block(bucket);
     let used_bytes = usage.bytes.saturating_add(usage.upload_bytes);
     let limit_bytes = bucket.quota_bytes.filter(|limit| used_bytes >= *limit && !is_block)?;
     Some(format!("the volume is full: {used_bytes} bytes are used of {limit_bytes}; expand it, or delete files"))

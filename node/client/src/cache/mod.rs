@@ -102,6 +102,7 @@ impl Cache {
         (answer, attrs): (&Result<Answer>, &[Attr]),
         request: Option<RequestId>,
     ) {
+        let Begun { stamp, effects } = begun;
         let state = &mut *self.0.lock();
         let reply = answer.as_ref().map(|answer| &answer.reply);
         let is_kept = match request {
@@ -110,16 +111,16 @@ impl Cache {
             // An inode about which only the mount itself asks may have no reference at the store.
             None => !matches!(op, Op::Attributes(_) | Op::Opens(_)),
         };
-        match &begun.effects {
+        match effects {
             Some(effects) => {
                 // The kernel holds a file that it writes, and a directory while it changes its names.
                 let attrs = if is_kept && request.is_some() { attrs } else { &[] };
-                let clean = effects.finish(state, begun.stamp, attrs);
+                let clean = effects.finish(state, stamp, attrs);
                 if let (Ok(reply), true) = (reply, clean && is_kept) {
-                    keep_changed(state, begun.stamp, op, reply);
+                    keep_changed(state, stamp, op, reply);
                 }
             }
-            None if is_kept => keep_told(state, begun.stamp, op, reply),
+            None if is_kept => keep_told(state, stamp, op, reply),
             None => {}
         }
         match answer {
@@ -191,10 +192,10 @@ fn keep_told(state: &mut State, stamp: u64, op: &Op<'_>, reply: std::result::Res
         (Op::Names(NameOp::Lookup { parent, name }), Ok(Reply::Attr(attr))) => {
             told(state, stamp, (*parent, name), attr);
         }
-        (Op::Names(NameOp::Lookup { parent, name }), Err(error)) if absent(error) && is_name(name) => {
-            if state.is_name_since(stamp, *parent, name) {
-                state.set_name(*parent, name, Name::Absent);
-            }
+        (Op::Names(NameOp::Lookup { parent, name }), Err(error))
+            if absent(error) && is_name(name) && state.is_name_since(stamp, *parent, name) =>
+        {
+            state.set_name(*parent, name, Name::Absent);
         }
         (Op::Names(NameOp::LookupAll { parent, entries, .. }), Ok(Reply::Attrs(all))) => {
             for (entry, looked) in entries.iter().zip(all) {
