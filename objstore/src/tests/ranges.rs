@@ -132,6 +132,6 @@ fn an_object_that_s3_replaced_differs_where_its_bytes_do() {
     data[9000] = 2;
     test.put(&bucket, "disk", &data).unwrap();
     let new = reader(&test, &test.snapshot(&bucket, "new"));
-    assert_eq!(new.changed_ranges(&old, 0, new.size()).unwrap(), [8192..12_288]);
-    assert_eq!(new.data_ranges(0, new.size()).unwrap(), [0..300_000]);
+    assert_eq!(new.changed_ranges(&old, 0, new.size()).unwrap(), [Range { start: 8192, end: 12_288 }]);
+    assert_eq!(new.data_ranges(0, new.size()).unwrap(), [Range { start: 0, end: 300_000 }]);
 }

@@ -106,7 +106,9 @@ impl FileLocks {
     pub fn end(&self, feeds: &Feeds, session: SessionId) {
         let state = &mut *self.0.lock();
         let Some(known) = state.known.remove(&session) else { return };
-        known.waiting.values().for_each(|ticket| drop(state.waiting.remove(ticket)));
+        for ticket in known.waiting.values() {
+            state.waiting.remove(ticket);
+        }
         let woken = state.locks.end_all_of(session);
         if let Some(log) = known.log {
             log.remove();
