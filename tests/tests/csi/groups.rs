@@ -30,6 +30,7 @@ fn member<'a>(group: &'a VolumeGroupSnapshot, volume: &str) -> &'a str {
     &found.expect("a member").snapshot_id
 }
 
+#[expect(clippy::disallowed_methods, reason = "what a program does on a mount")]
 fn append(log: &mut File, entry: u32) {
     // One write(2): a snapshot may be taken between two.
     log.write_all(format!("{entry:07}\n").as_bytes()).expect("written");
@@ -142,9 +143,9 @@ async fn a_kill_leaves_a_whole_group_snapshot_or_none() {
         assert!(found == 0 || found == volumes.len(), "cycle {cycle}: {found} snapshots of {}", volumes.len());
         assert!(found > 0 || !was_answered, "cycle {cycle}: an acknowledged group is lost");
         if found > 0 {
-            whole += 1
+            whole += 1;
         } else {
-            none += 1
+            none += 1;
         }
         // The orchestrator repeats the call, and at some time deletes the group.
         let mut groups = driver.groups().await;

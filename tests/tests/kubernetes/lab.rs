@@ -3,6 +3,7 @@
 //!
 //! - With the chart's nodes there are two: [`NEAR`] with the control plane and the store, and [`FAR`]. Both have kubelet's
 //!   folder and `/run/amphora` at their default paths, so that one DaemonSet fits both.
+//!
 //! The lab is a folder of scripts outside this repository, in `AMPHORA_LAB` or `../shared/k8s`; the output of its
 //! `build.sh` is in the work folder that `AMPHORA_LAB_WORK` names. A running lab is used and left running.
 

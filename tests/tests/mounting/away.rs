@@ -3,7 +3,7 @@
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
-use rustix::fs::{Advice, fadvise};
+use rustix::fs::{Advice, fadvise, fsync};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BUCKET, folder, text};
@@ -23,7 +23,7 @@ fn a_read_that_is_under_way_outlasts_a_store_that_is_away_for_most_of_a_lease() 
     std::fs::write(dir.join("read"), &content).expect("written");
     std::fs::write(dir.join("other"), "other").expect("written");
     let open = std::fs::File::open(dir.join("read")).expect("opened");
-    open.sync_all().expect("synced");
+    fsync(&open).expect("synced");
     fadvise(&open, 0, None, Advice::DontNeed).expect("its pages are dropped");
     let id = json(&server, &["session", "list"])[0]["id"].clone();
 

@@ -82,7 +82,6 @@ impl Programs<'_> {
     }
 
     /// Counts in a file on both mounts at the same time, under a lock: by each mount alone as often as is returned.
-    #[expect(clippy::disallowed_methods, reason = "what a program does on a mount")]
     pub fn count(self, dirs: &[&Path], name: &str, lock: fn(&File, FlockOperation) -> rustix::io::Result<()>) -> u64 {
         let count = |dir: &Path| {
             let path = dir.join(name);
