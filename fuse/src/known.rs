@@ -269,7 +269,7 @@ mod tests {
             let dropped = Arc::clone(&dropped);
             move |node: u64| {
                 // More than the first threads wait.
-                if node % 10 == 0 {
+                if node.is_multiple_of(10) {
                     std::thread::sleep(locked);
                 }
                 dropped.lock().push(node);
@@ -279,7 +279,7 @@ mod tests {
         assert!(many().drop_all(1, Duration::from_secs(60), drops(Duration::from_secs(3))));
         assert!(begun.elapsed() >= Duration::from_secs(3), "longer than without a lease");
         assert_eq!(dropped.lock().len(), 100);
-        assert!(dropped.lock()[..90].iter().all(|node| node % 10 != 0), "the others were dropped before");
+        assert!(dropped.lock()[..90].iter().all(|node| !node.is_multiple_of(10)), "the others were dropped before");
         dropped.lock().clear();
         let begun = Instant::now();
         assert!(!many().drop_all(1, Duration::ZERO, drops(Duration::from_secs(10))));

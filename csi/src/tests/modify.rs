@@ -9,6 +9,9 @@ fn parameters(pairs: &[(&str, &str)]) -> HashMap<String, String> {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
+/// The days of a lifecycle rule: those of noncurrent versions, and those of unfinished uploads.
+type Days = (Option<u32>, Option<u32>);
+
 impl Fixture {
     async fn modify(&self, volume_id: &str, pairs: &[(&str, &str)]) -> Result<(), Status> {
         let (volume_id, mutable_parameters) = (volume_id.into(), parameters(pairs));
@@ -52,7 +55,7 @@ impl Fixture {
     }
 
     /// Versioning, and the days of the lifecycle rules.
-    fn settings(&self, volume: &str) -> (Versioning, Vec<(Option<u32>, Option<u32>)>) {
+    fn settings(&self, volume: &str) -> (Versioning, Vec<Days>) {
         let settings = self.store.settings(&name(volume)).unwrap().settings;
         let days = settings.lifecycle.iter().map(|rule| (rule.noncurrent_days, rule.abort_upload_days));
         (self.store.bucket(&name(volume)).unwrap().versioning, days.collect())
