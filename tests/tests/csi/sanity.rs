@@ -21,8 +21,9 @@ pub(super) fn pass(server: &Server, node: Option<&str>, more: &[&str]) -> Result
     let [target, staging] = ["target", "staging"].map(|name| home.join("sanity").join(name));
     std::fs::create_dir_all(home.join("sanity")).expect("made");
     let parameters = home.join("sanity").join("parameters.yaml");
-    std::fs::write(&parameters, "{gid: \"7\", mode: \"0770\", versioning: enabled, noncurrentDays: \"30\"}\n")
-        .expect("written");
+    // A block volume keeps no versions.
+    let versions = if more.ends_with(&BLOCK) { "" } else { ", versioning: enabled, noncurrentDays: \"30\"" };
+    std::fs::write(&parameters, format!("{{gid: \"7\", mode: \"0770\"{versions}}}\n")).expect("written");
     let mut command = Command::new(suite);
     command.arg("--csi.testvolumemutableparameters").arg(&parameters);
     let socket = |word: &str| server.ready().word(word).to_owned();
