@@ -26,6 +26,7 @@ pub mod holder;
 mod invalidate;
 mod kernel_mount;
 mod known;
+mod locks;
 mod mount;
 mod mountpoint;
 mod notifier;

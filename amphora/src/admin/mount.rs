@@ -7,6 +7,7 @@ use std::time::Duration;
 use fuse::{LATENCY_BOUNDS_US, OperationStats, StatsSnapshot, WatchedCall};
 use objstore::name::BucketName;
 use objstore::{Noun, Store};
+use objstore_files::Trips;
 use proto::amphora::admin::v1 as api;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -114,7 +115,13 @@ fn mount_figures(point: &MountPoint, stats: &StatsSnapshot) -> api::MountFigures
         read_bytes: stats.read_bytes,
         written_bytes: stats.written_bytes,
         operations: called.map(operation_stats).collect(),
+        trips: stats.trips.iter().map(trip_figures).collect(),
     }
+}
+
+fn trip_figures(counted: &Trips) -> api::TripFigures {
+    let Trips { operation, calls, trips } = *counted;
+    api::TripFigures { operation: operation.to_owned(), calls, trips }
 }
 
 fn operation_stats(operation: &OperationStats) -> api::OperationFigures {

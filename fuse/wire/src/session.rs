@@ -61,6 +61,30 @@ impl Reply<'_> {
     pub fn refuse(self, errno: i32) {
         report(self.device.send(Frame::new().seal_error(self.ticket, errno)));
     }
+
+    /// The reply, to be sent later by any thread: the request waits, and no thread waits with it. Until it is sent, the
+    /// request is one that the next process is asked again.
+    pub fn later(self) -> LaterReply {
+        LaterReply { device: self.device.clone(), ticket: self.ticket }
+    }
+}
+
+/// The reply to a request that waits, to be sent once.
+pub struct LaterReply {
+    device: Device,
+    ticket: u64,
+}
+
+impl LaterReply {
+    /// Sends success without a body.
+    pub fn done(self) {
+        report(self.device.send(Frame::new().seal(self.ticket)));
+    }
+
+    /// Sends an error number.
+    pub fn refuse(self, errno: i32) {
+        report(self.device.send(Frame::new().seal_error(self.ticket, errno)));
+    }
 }
 
 /// Logs a reply that the kernel rejected. A reply that came too late, because its request was interrupted or the mount

@@ -4,9 +4,12 @@
 
 use bytes::Bytes;
 use objstore_base::error::Result;
+use objstore_files::Attr;
 use prost::{Message, Oneof};
 
 use crate::bounds::refused;
+use crate::message;
+use crate::values::attr;
 
 /// The head of a call on the connections for calls and transfers.
 #[derive(Clone, PartialEq, Message)]
@@ -38,7 +41,36 @@ pub struct Answered {
     /// this is empty.
     #[prost(bytes = "bytes", tag = "2")]
     pub reply: Bytes,
+    /// Whether the bucket has versioning or had it, told with the answer to a call that opened a file for writing: one of
+    /// [`NEVER_VERSIONED`] and [`VERSIONED`]. 0: not told, so the node asks.
+    #[prost(uint32, tag = "3")]
+    pub versions: u32,
+    /// The attributes that inodes besides that of the reply have after the call: see [`Answered::with_attrs`].
+    #[prost(message, repeated, tag = "4")]
+    pub attrs: Vec<message::Attr>,
 }
+
+impl Answered {
+    /// Tells what attributes the call left: of the directories whose names it changed, or of the file that it wrote. The kernel
+    /// asks for them next.
+    #[must_use]
+    pub fn with_attrs(self, attrs: &[Attr]) -> Self {
+        Self { attrs: attrs.iter().take(ATTRS_MAX).map(|attr| (*attr).into()).collect(), ..self }
+    }
+
+    /// The attributes that the call left; those that cannot be read are left out.
+    pub fn attrs(&self) -> Vec<Attr> {
+        self.attrs.iter().take(ATTRS_MAX).filter_map(|told| attr(*told).ok()).collect()
+    }
+}
+
+/// The most attributes in one answer: those of the two directories of a rename.
+const ATTRS_MAX: usize = 2;
+
+/// The bucket never had versioning.
+pub const NEVER_VERSIONED: u32 = 1;
+/// The bucket has versioning, or had it.
+pub const VERSIONED: u32 = 2;
 
 /// The head of a call on the control connection.
 #[derive(Clone, PartialEq, Message)]
@@ -120,6 +152,9 @@ pub struct Opened {
     /// The first slot of this process of the node: each has slots of its own.
     #[prost(uint32, tag = "8")]
     pub first_slot: u32,
+    /// Whether the store keeps file locks. A release before it did says nothing.
+    #[prost(bool, tag = "20")]
+    pub keeps_locks: bool,
 }
 
 /// Renews the lease.

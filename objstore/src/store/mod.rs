@@ -85,6 +85,7 @@ impl Store {
     /// Syncs everything and stops. Reading is possible until the last handle is dropped.
     pub fn close(&self) {
         self.background.stop();
+        self.core.locks.close();
         if let Err(error) = self.core.settle_everything() {
             tracing::error!(%error, "cannot record the attributes of dirty files; the next start records them");
         }

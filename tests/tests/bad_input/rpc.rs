@@ -72,10 +72,10 @@ async fn invalid_volumes_are_refused() {
             "volume_capabilities",
         ),
         (
-            "a volume for mounts and for devices",
-            CreateVolumeRequest { volume_capabilities: vec![block, capability()], ..new() },
+            "a block volume",
+            CreateVolumeRequest { volume_capabilities: vec![block], ..new() },
             Code::InvalidArgument,
-            "two volumes",
+            "Filesystem",
         ),
         (
             "no access mode",

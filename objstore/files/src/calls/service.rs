@@ -41,6 +41,17 @@ pub enum SessionStanding {
     Lost,
 }
 
+/// The calls of an operation since the process serves the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trips {
+    /// The name of the operation.
+    pub operation: &'static str,
+    /// How many calls were made.
+    pub calls: u64,
+    /// How many trips they took: a call that is answered from a cache takes none, and one that is sent again takes another.
+    pub trips: u64,
+}
+
 /// The files of a bucket or snapshot, as one session of a mount uses them. Each implementation has its own way to open
 /// a session.
 ///
@@ -83,9 +94,21 @@ pub trait FileService: Send + Sync {
         self.about().life
     }
 
+    /// How many calls of each operation were made, and how many trips to another machine they took. Empty for a service on
+    /// this machine.
+    fn trips(&self) -> Vec<Trips> {
+        Vec::new()
+    }
+
     /// How the session stands. Nothing is asked for this.
     fn standing(&self) -> SessionStanding {
         SessionStanding::Served
+    }
+
+    /// Whether the store keeps file locks, so that other mounts see them ([`LockOp`](crate::LockOp)). A release of the store
+    /// before it did says no.
+    fn keeps_locks(&self) -> bool {
+        false
     }
 
     /// The connection to the store, if that is on another machine. Nothing is asked for this.

@@ -259,6 +259,10 @@ impl FileService for RemoteSession {
         }
     }
 
+    fn keeps_locks(&self) -> bool {
+        true
+    }
+
     /// Answers no longer wait for the node: its lease is over.
     fn close_changes(&self) {
         self.0.volume.close_feed();

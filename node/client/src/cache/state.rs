@@ -1,0 +1,336 @@
+//! The names, inodes and counts that are kept, and when each was invalidated last.
+//!
+//! - Invalidations are numbered. For each name, listing and inode the number of its last one is kept, in a table of fixed
+//!   size: what shares a place there is invalidated together.
+//! - The bounds: beyond them whole directories, or the attributes of all inodes, are dropped.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+
+use objstore_files::{Attr, WhichAcl};
+
+/// The most names that are kept, about 100 bytes each.
+const NAMES_MAX: usize = 1 << 17;
+/// The most inodes that are kept besides those with look-ups that the store has not counted, about 200 bytes each.
+const NODES_MAX: usize = 1 << 16;
+/// The most inodes with look-ups that the store has not counted.
+const COUNTED_MAX: usize = 1 << 16;
+/// The places in the table of invalidations.
+const PLACES: usize = 1 << 12;
+
+/// What is known of a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Name {
+    /// No inode has it.
+    Absent,
+    /// It leads to this inode.
+    Leads(u64),
+    /// Nothing.
+    Unknown,
+}
+
+#[derive(Default)]
+struct Directory {
+    /// Whether a name that is not in the table is absent.
+    is_whole: bool,
+    names: HashMap<Box<str>, Name>,
+}
+
+#[derive(Default)]
+struct Node {
+    attr: Option<Attr>,
+    /// Whether it has no capabilities (capabilities(7)).
+    is_incapable: bool,
+    /// Whether it has no flag that refuses to open it for writing (chattr(1)).
+    is_unprotected: bool,
+    /// Whether it has no access ACL, and no default ACL.
+    has_no_acl: [bool; 2],
+    /// A name that leads to it, if it is a directory.
+    place: Option<(u64, Box<str>)>,
+    /// Look-ups that were answered here.
+    counted: u64,
+}
+
+impl Node {
+    fn drop_all(&mut self) {
+        *self = Self { counted: self.counted, ..Self::default() };
+    }
+}
+
+pub(super) struct State {
+    pub(super) follows: bool,
+    directories: HashMap<u64, Directory>,
+    /// Names in all directories.
+    names: usize,
+    nodes: HashMap<u64, Node>,
+    /// Inodes with look-ups that the store has not counted.
+    counted: usize,
+    /// Inodes that calls of this session are changing, with the number of those calls.
+    changing: HashMap<u64, u32>,
+    /// The number of the last invalidation.
+    last: u64,
+    /// The number of the last invalidation of everything, and of all attributes.
+    floor: (u64, u64),
+    places: Box<[u64]>,
+    hasher: RandomState,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            follows: false,
+            directories: HashMap::new(),
+            names: 0,
+            nodes: HashMap::new(),
+            counted: 0,
+            changing: HashMap::new(),
+            last: 0,
+            floor: (0, 0),
+            places: vec![0; PLACES].into(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl State {
+    /// The number of the last invalidation.
+    pub(super) fn stamp(&self) -> u64 {
+        self.last
+    }
+
+    fn place(&self, ino: u64, name: Option<&str>, is_attr: bool) -> usize {
+        self.hasher.hash_one((ino, name, is_attr)) as usize % PLACES
+    }
+
+    fn invalidate(&mut self, place: usize) {
+        self.last += 1;
+        self.places[place] = self.last;
+    }
+
+    fn is_since(&self, stamp: u64, place: usize) -> bool {
+        self.follows && stamp >= self.floor.0 && stamp >= self.places[place]
+    }
+
+    /// Whether what was told of a name since then still holds.
+    pub(super) fn is_name_since(&self, stamp: u64, parent: u64, name: &str) -> bool {
+        self.is_since(stamp, self.place(parent, Some(name), false))
+    }
+
+    /// Whether a listing that was told since then still holds.
+    pub(super) fn is_listing_since(&self, stamp: u64, directory: u64) -> bool {
+        self.is_since(stamp, self.place(directory, None, false))
+    }
+
+    /// Whether attributes that were told since then still hold.
+    pub(super) fn is_attr_since(&self, stamp: u64, ino: u64) -> bool {
+        let is_since = stamp >= self.floor.1 && self.is_since(stamp, self.place(ino, None, true));
+        is_since && !self.changing.contains_key(&ino)
+    }
+
+    /// What is known of a name.
+    pub(super) fn name(&self, parent: u64, name: &str) -> Name {
+        let Some(directory) = self.directories.get(&parent) else { return Name::Unknown };
+        let missing = if directory.is_whole { Name::Absent } else { Name::Unknown };
+        directory.names.get(name).copied().unwrap_or(missing)
+    }
+
+    pub(super) fn set_name(&mut self, parent: u64, name: &str, known: Name) {
+        let names = &mut self.directories.entry(parent).or_default().names;
+        if let Some(before) = names.get_mut(name) {
+            *before = known;
+            return;
+        }
+        names.insert(name.into(), known);
+        self.names += 1;
+        self.make_room();
+    }
+
+    pub(super) fn drop_name(&mut self, parent: u64, name: &str) {
+        self.invalidate(self.place(parent, Some(name), false));
+        self.invalidate(self.place(parent, None, false));
+        let is_whole = self.directories.get(&parent).map(|directory| directory.is_whole);
+        match is_whole {
+            Some(true) => self.set_name(parent, name, Name::Unknown),
+            Some(false) => {
+                let directory = self.directories.entry(parent).or_default();
+                self.names -= usize::from(directory.names.remove(name).is_some());
+                if directory.names.is_empty() {
+                    self.directories.remove(&parent);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// These are all names of a directory.
+    pub(super) fn set_whole<'a>(&mut self, ino: u64, names: impl Iterator<Item = (&'a str, u64)>) {
+        self.remove_directory(ino);
+        let names: HashMap<Box<str>, Name> = names.map(|(name, ino)| (name.into(), Name::Leads(ino))).collect();
+        self.names += names.len();
+        self.directories.insert(ino, Directory { is_whole: true, names });
+        self.make_room();
+    }
+
+    /// The names of a directory are not known any more.
+    pub(super) fn drop_directory(&mut self, ino: u64) {
+        if self.directories.contains_key(&ino) {
+            // Replies about its names are on their way.
+            self.last += 1;
+            self.floor.0 = self.last;
+        }
+        self.invalidate(self.place(ino, None, false));
+        self.remove_directory(ino);
+    }
+
+    fn remove_directory(&mut self, ino: u64) {
+        let names = self.directories.remove(&ino).map_or(0, |directory| directory.names.len());
+        self.names -= names;
+    }
+
+    fn make_room(&mut self) {
+        // An empty directory takes as much as a name.
+        while self.names + self.directories.len() > NAMES_MAX
+            && let Some(any) = self.directories.keys().next().copied()
+        {
+            self.remove_directory(any);
+        }
+    }
+
+    /// The attributes, if they are known.
+    pub(super) fn attr(&self, ino: u64) -> Option<Attr> {
+        self.nodes.get(&ino)?.attr.filter(|_| !self.changing.contains_key(&ino))
+    }
+
+    /// The attributes for a look-up, which takes a reference; `None` if they are not known here.
+    pub(super) fn look_up(&mut self, ino: u64) -> Option<Attr> {
+        let attr = self.attr(ino)?;
+        let node = self.nodes.get_mut(&ino)?;
+        if node.counted == 0 {
+            if self.counted >= COUNTED_MAX {
+                return None;
+            }
+            self.counted += 1;
+        }
+        node.counted += 1;
+        Some(attr)
+    }
+
+    /// The kernel returns references: how many of them the store has counted. It does not keep the inode for this session
+    /// any more then, as far as is known here.
+    pub(super) fn forget(&mut self, ino: u64, count: u64) -> u64 {
+        let Some(node) = self.nodes.get_mut(&ino) else {
+            self.invalidate(self.place(ino, None, true));
+            return count;
+        };
+        let taken = count.min(node.counted);
+        node.counted -= taken;
+        self.counted -= usize::from(taken > 0 && node.counted == 0);
+        if taken < count {
+            self.drop_node(ino);
+        }
+        count - taken
+    }
+
+    fn node(&mut self, ino: u64) -> &mut Node {
+        if self.nodes.len() >= self.counted + NODES_MAX && !self.nodes.contains_key(&ino) {
+            self.nodes.values_mut().for_each(Node::drop_all);
+            self.nodes.retain(|_, node| node.counted > 0);
+        }
+        self.nodes.entry(ino).or_default()
+    }
+
+    pub(super) fn set_attr(&mut self, attr: Attr) {
+        self.node(attr.ino).attr = Some(attr);
+    }
+
+    /// A name that leads to a directory.
+    pub(super) fn set_place(&mut self, ino: u64, parent: u64, name: &str) {
+        self.node(ino).place = Some((parent, name.into()));
+    }
+
+    /// The parent of a directory, if it is known.
+    pub(super) fn parent(&self, ino: u64) -> Option<u64> {
+        let (parent, name) = self.nodes.get(&ino)?.place.as_ref()?;
+        (self.name(*parent, name) == Name::Leads(ino)).then_some(*parent)
+    }
+
+    pub(super) fn set_incapable(&mut self, ino: u64) {
+        self.node(ino).is_incapable = true;
+    }
+
+    pub(super) fn is_incapable(&self, ino: u64) -> bool {
+        self.nodes.get(&ino).is_some_and(|node| node.is_incapable)
+    }
+
+    pub(super) fn set_no_acl(&mut self, ino: u64, which: WhichAcl) {
+        self.node(ino).has_no_acl[usize::from(which == WhichAcl::Default)] = true;
+    }
+
+    pub(super) fn has_no_acl(&self, ino: u64, which: WhichAcl) -> bool {
+        self.nodes.get(&ino).is_some_and(|node| node.has_no_acl[usize::from(which == WhichAcl::Default)])
+    }
+
+    pub(super) fn set_unprotected(&mut self, ino: u64) {
+        self.node(ino).is_unprotected = true;
+    }
+
+    pub(super) fn is_unprotected(&self, ino: u64) -> bool {
+        self.nodes.get(&ino).is_some_and(|node| node.is_unprotected)
+    }
+
+    pub(super) fn drop_attr(&mut self, ino: u64) {
+        self.invalidate(self.place(ino, None, true));
+        if let Some(node) = self.nodes.get_mut(&ino) {
+            node.attr = None;
+        }
+    }
+
+    /// The attributes of all inodes are not known any more.
+    pub(super) fn drop_attrs(&mut self) {
+        self.last += 1;
+        self.floor.1 = self.last;
+        self.nodes.values_mut().for_each(|node| node.attr = None);
+    }
+
+    /// Nothing is known of an inode any more, except what its names are.
+    pub(super) fn drop_node(&mut self, ino: u64) {
+        self.invalidate(self.place(ino, None, true));
+        if let Some(node) = self.nodes.get_mut(&ino) {
+            node.drop_all();
+            if node.counted == 0 {
+                self.nodes.remove(&ino);
+            }
+        }
+    }
+
+    /// Nothing is known any more.
+    pub(super) fn clear(&mut self) {
+        self.last += 1;
+        self.floor = (self.last, self.last);
+        self.directories = HashMap::new();
+        self.names = 0;
+        self.nodes.values_mut().for_each(Node::drop_all);
+        self.nodes.retain(|_, node| node.counted > 0);
+    }
+
+    /// A call is about to change an inode.
+    pub(super) fn begin_change(&mut self, ino: u64) {
+        *self.changing.entry(ino).or_default() += 1;
+    }
+
+    /// A call that changed an inode is answered.
+    pub(super) fn end_change(&mut self, ino: u64) {
+        if let Some(count) = self.changing.get_mut(&ino) {
+            *count -= 1;
+            if *count == 0 {
+                self.changing.remove(&ino);
+            }
+        }
+    }
+
+    /// The number of names and of inodes that are kept.
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> (usize, usize) {
+        (self.names, self.nodes.len())
+    }
+}
