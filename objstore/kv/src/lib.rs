@@ -25,6 +25,7 @@ pub mod memory;
 mod overlay;
 mod queue;
 mod shared;
+mod shipped;
 mod stats;
 mod syncs;
 mod txn;

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use fjall::compaction::Leveled;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
-use objstore_base::error::Result;
+use objstore_base::error::{Error, Result};
 use objstore_disk::{Room, refuse_irregular};
 use rustix::fs::{FlockOperation, flock};
 
@@ -39,7 +39,10 @@ use self::tail::Mark;
 use self::validate::Log;
 use super::batch::guarded;
 use super::engine::Engine;
+use super::shipped::{Shipped, Start};
 use super::writer::Writer;
+
+pub use super::shipped::{Lease, Place};
 
 /// The name of the only keyspace.
 const KEYSPACE: &str = "meta";
@@ -80,6 +83,30 @@ impl Default for Options {
 ///   version.
 /// - [`Error::Corrupt`](objstore_base::error::Error::Corrupt): the journal or a table is damaged.
 pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
+    Ok(Arc::new(Writer::start(open_store(path, options)?)?))
+}
+
+/// Opens a store whose batches a log keeps, with the folder `path` as this server's copy: what the folder lacks is read
+/// from the log, so it may be empty. A copy that another server's batches contradict, or that is damaged, is made again.
+///
+/// No command uses it yet: it has no checkpoints, so the log may not be trimmed before every copy has its entries.
+///
+/// # Errors
+/// - [`Error::Unusable`](objstore_base::error::Error::Unusable): another server owns the log, the log cannot be reached,
+///   or the folder belongs to another store.
+/// - [`Error::Corrupt`](objstore_base::error::Error::Corrupt): an entry of the log is damaged.
+pub fn open_shipped(path: &Path, options: Options, place: &Place) -> Result<Arc<dyn Engine>> {
+    let local = |start| {
+        if start == Start::Empty {
+            let removed = std::fs::remove_dir_all(path).and_then(|()| std::fs::create_dir(path));
+            removed.map_err(|source| Error::io(format!("making {} again", path.display()), source))?;
+        }
+        open_store(path, options)
+    };
+    Ok(Arc::new(Writer::start(Shipped::open(local, place)?)?))
+}
+
+fn open_store(path: &Path, options: Options) -> Result<Store> {
     // fjall would open anything with the name of one of its files, and wait if that is a FIFO.
     refuse_irregular(path)?;
     let reserve = options.reserve.then(|| Reserve::open(path));
@@ -100,7 +127,7 @@ pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
         // comparison comes before those threads start.
         store::compare(&opened(Some(0))?, path, log)?;
     }
-    Ok(Arc::new(Writer::start(Store::open(opened(None)?, path, (mark, log), reserve)?)?))
+    Store::open(opened(None)?, path, (mark, log), reserve)
 }
 
 /// Cuts off parts of the journal that fjall need not read or would take for damage, and refuses damage that fjall would
@@ -138,6 +165,8 @@ fn start(path: &Path, options: Options, threads: Option<usize>) -> fjall::Result
     Ok((database, keyspace))
 }
 
+#[cfg(test)]
+mod checkpoint;
 #[cfg(test)]
 mod flipped;
 #[cfg(test)]

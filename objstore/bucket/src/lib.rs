@@ -1,0 +1,1 @@
+//! One bucket of an S3 store, as the place of content and checkpoints.

@@ -1,0 +1,213 @@
+//! The shipped backend over logs in memory: conformance, recovery, takeovers, refusals.
+
+mod schedules;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use objstore_log::memory::Memory;
+use objstore_log::{Claim, LogId};
+use tempfile::TempDir;
+
+use super::*;
+use crate::backend::encode_batch;
+use crate::conformance::{Fixture, suite};
+use crate::engine::Durability::{Buffered, Synced};
+use crate::fjall_engine;
+use crate::handle::Meta;
+use crate::memory::Map;
+use crate::writer::Writer;
+
+/// A copy in memory that outlives its process.
+#[derive(Clone, Default)]
+struct Disk(Arc<Map>);
+
+impl Backend for Disk {
+    fn snapshot(&self) -> Box<dyn Snapshot> {
+        self.0.snapshot()
+    }
+
+    fn commit(&self, changes: Changes, durability: Durability) -> Result<()> {
+        assert_eq!(durability, Buffered, "the log is what is durable");
+        self.0.commit(changes, durability)
+    }
+
+    fn sync(&self) -> Result<()> {
+        unreachable!("the copy is never synced")
+    }
+}
+
+fn place(log: &Arc<Memory>, server: &str) -> Place {
+    let claim = Claim { server: server.to_owned(), lease: Duration::from_secs(60) };
+    Place { log: log.clone(), claim, lease: Lease::Untended }
+}
+
+/// Opens the copy on `disk`, or a new one.
+fn open(log: &Arc<Memory>, server: &str, disk: &mut Disk) -> Result<Shipped<Disk>> {
+    let local = |start| {
+        if start == Start::Empty {
+            *disk = Disk::default();
+        }
+        Ok(disk.clone())
+    };
+    Shipped::open(local, &place(log, server))
+}
+
+fn batch(number: u64, pairs: &[(&str, &str)]) -> Changes {
+    let own = (Bytes::from_static(BATCH_KEY), Some(encode_batch(number)));
+    let bytes = |text: &str| Bytes::copy_from_slice(text.as_bytes());
+    let pairs = pairs.iter().map(|(key, value)| (bytes(key), Some(bytes(value))));
+    pairs.chain([own]).collect()
+}
+
+fn content(backend: &impl Backend) -> BTreeMap<String, String> {
+    let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+    let pairs = backend.snapshot().scan(b"", b"\xff", usize::MAX).unwrap();
+    pairs.into_iter().map(|pair| (text(pair.key), text(pair.value))).collect()
+}
+
+/// Ends a process without a word to the log.
+fn kill(shipped: Shipped<Disk>) {
+    std::mem::forget(shipped);
+}
+
+fn fixture() -> Fixture {
+    let log = Arc::new(Memory::new());
+    let shipped = open(&log, "a", &mut Disk::default()).unwrap();
+    Fixture { meta: Meta::new(Arc::new(Writer::start(shipped).unwrap())), folder: None }
+}
+
+suite!(fixture);
+
+#[test]
+fn a_lost_copy_is_read_from_the_log_and_an_old_one_is_brought_up_to_date() {
+    let log = Arc::new(Memory::new());
+    let mut disk = Disk::default();
+    let shipped = open(&log, "a", &mut disk).unwrap();
+    shipped.commit(batch(1, &[("a", "1"), ("b", "1")]), Synced).unwrap();
+    let mut old = Disk(Arc::new(disk.0.copy()));
+    shipped.commit(batch(2, &[("a", "2")]), Buffered).unwrap();
+    let mut deletion = batch(3, &[]);
+    deletion.insert(Bytes::from_static(b"b"), None);
+    shipped.commit(deletion, Synced).unwrap();
+    let expected = content(&shipped);
+    assert_eq!(expected, BTreeMap::from([("a".to_owned(), "2".to_owned())]));
+    drop(shipped);
+    for disk in [&mut Disk::default(), &mut old, &mut disk] {
+        let shipped = open(&log, "another", disk).unwrap();
+        assert_eq!(content(&shipped), expected);
+    }
+}
+
+#[test]
+fn what_was_buffered_survives_the_process_and_is_appended_later() {
+    let log = Arc::new(Memory::new());
+    let mut disk = Disk::default();
+    let shipped = open(&log, "a", &mut disk).unwrap();
+    shipped.commit(batch(1, &[("a", "1")]), Buffered).unwrap();
+    // Another fence ends the epoch, so the next append is refused after the copy has the batch.
+    log.fence(&place(&log, "a").claim).unwrap();
+    assert!(matches!(shipped.commit(batch(2, &[("a", "2")]), Buffered), Err(Error::Unusable { .. }) | Ok(())));
+    assert!(shipped.sync().is_err() && matches!(shipped.room(), Err(Error::Poisoned { .. })));
+    kill(shipped);
+    let shipped = open(&log, "a", &mut disk).unwrap();
+    assert_eq!(content(&shipped)["a"], "2");
+    assert_eq!(log.tail().unwrap().next, 3);
+    drop(shipped);
+    let elsewhere = open(&log, "b", &mut Disk::default()).unwrap();
+    assert_eq!(content(&elsewhere)["a"], "2");
+}
+
+#[test]
+fn a_zombies_synced_commit_fails_and_its_copy_is_made_again() {
+    let log = Arc::new(Memory::new());
+    let (mut disk, mut other) = (Disk::default(), Disk::default());
+    let zombie = open(&log, "a", &mut disk).unwrap();
+    zombie.commit(batch(1, &[("a", "1")]), Synced).unwrap();
+    assert!(open(&log, "b", &mut other).is_err(), "the lease lasts");
+    log.pass(Duration::from_secs(61));
+    let owner = open(&log, "b", &mut other).unwrap();
+    owner.commit(batch(2, &[("a", "of b")]), Synced).unwrap();
+    drop(zombie.commit(batch(2, &[("a", "of the zombie")]), Buffered));
+    assert!(zombie.commit(batch(3, &[("a", "of the zombie")]), Synced).is_err());
+    assert_eq!(content(&zombie)["a"], "of the zombie", "only its buffered batch is visible there");
+    drop((zombie, owner));
+    let again = open(&log, "a", &mut disk).unwrap();
+    assert_eq!(content(&again)["a"], "of b");
+}
+
+#[test]
+fn copies_that_do_not_belong_to_the_log_are_refused_and_kept() {
+    let log = Arc::new(Memory::new());
+    let mut disk = Disk::default();
+    drop(open(&log, "a", &mut disk).map(|shipped| shipped.commit(batch(1, &[("a", "1")]), Synced)).unwrap());
+    let stranger = Arc::new(Memory::with(LogId([9; 16]), objstore_log::memory::Faults::none()));
+    let older = Arc::new(Memory::new());
+    let unshipped = Disk::default();
+    unshipped.0.commit(batch(1, &[("a", "1")]), Buffered).unwrap();
+    let kept = content(&disk);
+    for (log, mut disk, why) in [
+        (&stranger, disk.clone(), "is a copy of the log"),
+        (&older, disk, "the log has lost entries"),
+        (&log, unshipped, "without a log"),
+    ] {
+        let refused = open(log, "a", &mut disk).err().expect(why).to_string();
+        assert!(refused.contains(why), "{refused}");
+        assert_eq!(content(&disk), kept);
+    }
+}
+
+#[test]
+fn an_old_copy_of_a_trimmed_log_is_refused() {
+    let log = Arc::new(Memory::new());
+    let mut disk = Disk::default();
+    let shipped = open(&log, "a", &mut disk).unwrap();
+    let mut copies = vec![Disk::default()];
+    for number in 1..=5 {
+        shipped.commit(batch(number, &[("a", "1")]), Synced).unwrap();
+        copies.push(Disk(Arc::new(disk.0.copy())));
+    }
+    log.trim(1, 4).unwrap();
+    drop(shipped);
+    for (last, mut copy) in copies.into_iter().enumerate() {
+        let opened = open(&log, "a", &mut copy);
+        assert_eq!(opened.is_ok(), last >= 3, "a copy up to {last}: {:?}", opened.err());
+    }
+}
+
+#[test]
+fn a_store_whose_folder_was_deleted_comes_back_from_the_log() {
+    let folder = TempDir::new().unwrap();
+    let log = Arc::new(Memory::new());
+    let place = Place::new(log, Claim { server: "a".to_owned(), lease: Duration::from_secs(60) });
+    let open = |path: &Path| {
+        std::fs::create_dir_all(path).unwrap();
+        Meta::new(fjall_engine::open_shipped(path, fjall_engine::Options::default(), &place).unwrap())
+    };
+    let path = folder.path().join("meta");
+    let mut expected = 0;
+    for round in 0..3_u32 {
+        let meta = open(&path);
+        let pairs = meta.snapshot().scan(b"k", b"l", usize::MAX).unwrap();
+        assert_eq!(pairs.len(), expected);
+        for number in 0..200_u32 {
+            let durability = if number % 3 == 0 { Synced } else { Buffered };
+            let write = meta.write(durability, move |txn| {
+                txn.put([&b"k"[..], &(round * 1000 + number).to_be_bytes()].concat(), vec![7; 300]);
+                Ok(())
+            });
+            write.wait().unwrap();
+        }
+        meta.sync_here().unwrap();
+        meta.close();
+        drop(meta);
+        expected += 200;
+        match round {
+            0 => std::fs::remove_dir_all(&path).unwrap(),
+            // A damaged copy is no worse than none.
+            1 => std::fs::write(path.join("0.jnl"), vec![1; 5000]).unwrap(),
+            _ => {}
+        }
+    }
+    assert_eq!(open(&path).snapshot().scan(b"k", b"l", usize::MAX).unwrap().len(), expected);
+}
