@@ -3,7 +3,7 @@
 //!
 //! The strata, each using only those above it in this list; `tests/tests/tidy/strata.rs` holds that there is no cycle:
 //! 1. [`error`], [`clock`], [`name`], [`units`]; [`disk`] → [`meta`] and [`blob`] → [`record`] → `branch`;
-//! 2. `storage`, the storage below a whole store: metadata, blobs, disk, clock, random bytes; `blob_records`, the
+//! 2. `remote`, content in a bucket; `storage`, the storage below a whole store: metadata, blobs, disk, clock, random bytes; `blob_records`, the
 //!    references to each blob, and its checksums;
 //! 3. `buckets`, `settings`, `feed` (cache invalidations), `inode_refs` (inode references) and `state` (tables in memory of
 //!    what is in use) → `passthrough` (blobs that kernels have open); `core` holds them together with the storage: what
@@ -34,6 +34,7 @@ pub mod lifecycle;
 pub mod name;
 mod open;
 mod passthrough;
+mod remote;
 mod scan;
 pub mod scrub;
 mod session_id;
@@ -51,11 +52,13 @@ pub mod volume;
 
 pub use objstore_base::{accept, certificate, clock, error, latency, ticket};
 pub use objstore_blob as blob;
+pub use objstore_bucket as bucket;
 pub use objstore_disk as disk;
 pub use objstore_kv as meta;
 pub use objstore_record as record;
 
 pub use error::{Error, Noun, Posix, Result};
 pub use open::open;
+pub use remote::ContentBucket;
 pub use store::{Options, Store};
 pub use ticket::Ticket;

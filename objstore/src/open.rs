@@ -7,7 +7,8 @@
 //! 3. The header: a store of another format is refused before anything is written.
 //! 4. The master key: refused if it is missing from an existing store.
 //! 5. The blobs; their records name the metadata batch after which they were written. If the metadata ends before that,
-//!    its log lost a synced tail: the store is refused before a new batch could hide the loss.
+//!    its log lost a synced tail: the store is refused before a new batch could hide the loss. Of content in a bucket, the
+//!    marker and the epochs are compared instead.
 //! 6. The epoch rises, synced: so no blob id is ever reused. Then the root account.
 //! 7. Remains of the last process: mount sessions, the unlinked inodes they held, files that no record names, the
 //!    trash. Segments and dead branches follow in the background.
@@ -26,6 +27,7 @@ use crate::grant::{KeyPlace, Master};
 use crate::header;
 use crate::meta::{Durability, Meta, fjall_engine};
 use crate::record::{account::Account, creator::Creator, decode, key};
+use crate::remote;
 use crate::storage::Storage;
 use crate::store::{self, Access, Background, Options, Secret, Store, account, key as keys};
 use crate::volume;
@@ -77,7 +79,7 @@ fn serving(core: Arc<Core>, access: Arc<Access>, background: Arc<Background>) ->
 
 /// Opens everything except the background threads.
 fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<(Arc<Core>, Arc<Access>)> {
-    let Options { dir, clock, random, disk, master_key, root_key, continued, .. } = options;
+    let Options { dir, clock, random, disk, bucket, master_key, root_key, continued, .. } = options;
     let new = match header::read(&*meta.snapshot())? {
         Some(header) => header::check_format(header.format).map(|()| false)?,
         None => true,
@@ -85,7 +87,13 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
     let master = Master::open(disk.clone(), KeyPlace::new(&dir, master_key.as_deref()), &*random, new)?;
     // No blob is named before the epoch is on disk.
     let epoch = header::next_epoch(&*meta.snapshot())?;
-    let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?;
+    let blobs = match bucket {
+        Some(bucket) => remote::open(&meta, &disk, &dir, epoch, blobs, (bucket, &*random))?,
+        None => {
+            remote::refuse_without(&*meta.snapshot())?;
+            Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?
+        }
+    };
     let watermark = check_tail(&meta, &blobs)?;
     meta.write(Durability::Synced, header::open).wait()?;
     let storage = Storage { meta, blobs, watermark, disk, dir, clock, random, life: epoch, _lock: lock };

@@ -4,6 +4,7 @@ mod access_control;
 mod admin;
 mod bad_input;
 mod chart;
+mod content;
 mod cosi;
 mod csi;
 mod errors;

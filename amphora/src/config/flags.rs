@@ -26,6 +26,22 @@ pub struct Flags {
     /// data folder]
     #[arg(long, value_name = "FILE")]
     pub master_key_file: Option<PathBuf>,
+    /// Bucket and prefix of an S3 store that keeps the content: --data-dir then keeps a cache of it. Credentials are found as AWS
+    /// tools find them (AWS_ACCESS_KEY_ID, AWS_PROFILE, web identity, roles) [default: the data folder keeps the content]
+    #[arg(long, value_name = "s3://BUCKET/PREFIX", value_parser = super::content::location)]
+    pub content_url: Option<objstore::bucket::Location>,
+    /// Address of that S3 store [default: AWS, or what AWS_ENDPOINT_URL or the AWS profile says]
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub content_endpoint: Option<String>,
+    /// Region of that bucket [default: AWS_REGION or the AWS profile; us-east-1 with an endpoint]
+    #[arg(long, value_name = "REGION", value_parser = region)]
+    pub content_region: Option<String>,
+    /// Whether requests name that bucket in the path, not in the host name [default: true with an endpoint]
+    #[arg(long, value_name = "true|false", action = clap::ArgAction::Set)]
+    pub content_path_style: Option<bool>,
+    /// How much content that was read from that bucket stays in the data folder
+    #[arg(long, value_name = "SIZE", default_value = "10Gi", value_parser = memory)]
+    pub content_cache: Size,
     /// Address of the S3 endpoint; port 0 picks a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9000", value_parser = address)]
     pub s3_listen: SocketAddr,

@@ -3,6 +3,7 @@
 //! - Precedence: flag, environment, file, default (`cli::layers`). The same parsers validate all four.
 //! - A bad value or an unknown key ends the start with exit status 2 and is named.
 
+mod content;
 mod flags;
 mod log;
 mod oidc;
@@ -33,6 +34,8 @@ pub use crate::process::Env;
 pub struct Settings {
     /// The data folder as an absolute path.
     pub data_dir: PathBuf,
+    /// The bucket for content; `None`: the data folder has it.
+    pub content: Option<objstore::ContentBucket>,
     /// The absolute path of the master key file; `None`: the one in the data folder.
     pub master_key: Option<PathBuf>,
     /// The address of the S3 endpoint.
@@ -153,6 +156,7 @@ impl Settings {
         let data_dir = std::path::absolute(&flags.data_dir)
             .map_err(|error| Failure::usage(format!("--data-dir {}: {error}", flags.data_dir.display())))?;
         let oidc = oidc::issuer(&flags)?;
+        let content = content::content(&flags)?;
         let holder = or_default(flags.holder_endpoint, &data_dir, "holder");
         let former_holder = holder.as_ref().ok().filter(|_| flags.no_holder).cloned();
         let sockets = Sockets {
@@ -176,6 +180,7 @@ impl Settings {
         });
         Ok(Self {
             data_dir,
+            content,
             master_key: master_key.transpose()?,
             s3_listen: flags.s3_listen,
             http_listen: flags.http_listen,

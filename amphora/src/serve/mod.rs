@@ -127,6 +127,7 @@ async fn serve(
 async fn open(settings: &Settings, inheritance: &Inheritance) -> Result<Store, Failure> {
     let mut options = objstore::store::Options::new(&settings.data_dir);
     options.reserve = true;
+    options.bucket = settings.content.clone();
     options.master_key = settings.master_key.clone();
     options.root_key = settings.root_key.clone().map(|key| (key.access_key_id, key.secret));
     options.continued = inheritance.sessions();

@@ -80,8 +80,10 @@ impl Inner {
         let mut attempt = 1;
         loop {
             let _slot = self.slot().await;
-            let got = self.counters.count(Kind::Get, self.get_once(key, &wanted)).await;
-            match got {
+            let started = async { self.get_head(key, &wanted).await };
+            // Without an answer at all, the client has tried again already.
+            let body = self.counters.count(Kind::Get, started).await?;
+            match self.get_body(key, &wanted, body).await {
                 Err(Error::Unavailable { .. } | Error::Damaged { .. }) if attempt < BODIES => {
                     tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
                     attempt += 1;
@@ -91,14 +93,18 @@ impl Inner {
         }
     }
 
-    async fn get_once(&self, key: &str, wanted: &Wanted) -> Result<Object> {
+    async fn get_head(&self, key: &str, wanted: &Wanted) -> Result<GetObjectOutput> {
         let name = self.location.name(key);
         let mut request = self.client.get_object().bucket(self.location.bucket()).key(self.location.key(key));
         request = match wanted {
             Wanted::Whole { .. } => request.checksum_mode(ChecksumMode::Enabled),
             Wanted::Range(range) => request.range(format!("bytes={}-{}", range.start, range.end - 1)),
         };
-        let answer = request.send().await.map_err(|error| explain(&error, ("reading", name.clone())))?;
+        request.send().await.map_err(|error| explain(&error, ("reading", name)))
+    }
+
+    async fn get_body(&self, key: &str, wanted: &Wanted, answer: GetObjectOutput) -> Result<Object> {
+        let name = self.location.name(key);
         let length = check_head(&answer, wanted, &name)?;
         let etag = answer.e_tag.clone().unwrap_or_default();
         let body = collect(answer, length, &name);

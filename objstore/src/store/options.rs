@@ -7,6 +7,7 @@ use super::types::Secret;
 use crate::clock::{Clock, Random, SystemClock, SystemRandom};
 use crate::disk::{Disk, RealDisk};
 use crate::meta::fjall_engine;
+use crate::remote::ContentBucket;
 use crate::session_id::SessionId;
 
 /// How to open a store.
@@ -23,6 +24,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Whether space is set aside on the disk, so that a store on a full disk opens and can delete.
     pub reserve: bool,
+    /// The bucket that keeps the content; `None`: the data folder keeps it.
+    pub bucket: Option<ContentBucket>,
     /// The file of the master key, unless it is `master.key` in the data folder.
     pub master_key: Option<PathBuf>,
     /// The root key of a new store; otherwise one is generated.
@@ -42,6 +45,7 @@ impl Options {
             disk: Arc::new(RealDisk::new()),
             cache_bytes: fjall_engine::Options::default().cache_bytes,
             reserve: false,
+            bucket: None,
             master_key: None,
             root_key: None,
             continued: Vec::new(),

@@ -1,6 +1,7 @@
 //! Statistics of the store, for metrics.
 
 use super::{Store, Usage};
+use crate::blob::RemoteStats;
 use crate::core::Named;
 use crate::error::Result;
 use crate::latency::Latency;
@@ -37,6 +38,8 @@ pub struct Stats {
     pub collected: u64,
     /// Why the store refuses writes, if it does.
     pub poisoned: Option<String>,
+    /// What content in a bucket does; `None` if it is in the data folder.
+    pub content: Option<RemoteStats>,
     /// Whether the disk is too full for writes other than small changes and deletions.
     pub disk_full: bool,
     /// Free bytes on the disk of the data folder.
@@ -73,6 +76,7 @@ impl Store {
             mounts_wait_latency: self.core.feeds.waited(),
             collected: self.background.collected(),
             poisoned: self.core.meta.poisoned(),
+            content: self.core.blobs.remote_stats(),
             disk_full: space.is_some_and(|space| space.free_bytes == 0),
             free_bytes: space.map_or(0, |space| space.free_bytes),
             total_bytes: space.map_or(0, |space| space.total_bytes),

@@ -31,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-disk",
             "objstore-kv",
             "objstore-blob",
+            "objstore-bucket",
             "objstore-record",
             "objstore-files",
             "objstore-files-testing",
