@@ -7,7 +7,7 @@
 //! A crash leaves unreferenced files; the collector finds them by [`Files::ids`] and removes them.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use objstore_base::error::Result;
@@ -20,9 +20,7 @@ use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
 use super::pending::{Due, Extent, Pending};
 use super::remote::RemoteDisk;
-
-/// The number of folders of blob files, by the low byte of the id.
-pub(super) const SHARDS: usize = 256;
+use super::shards::{SHARDS, path, shard, shard_name};
 
 /// The blobs that have their own files.
 pub(super) struct Files {
@@ -65,15 +63,23 @@ impl Files {
     /// Creates the file of `id`, to be written in place and synced by [`Files::sync`] or [`Files::sync_dirty`].
     pub(super) fn create(&self, id: BlobId) -> Result<Arc<dyn File>> {
         let file = self.create_private(id)?;
+        self.begin_in_place(id)?;
         self.pending.lock().created(id);
         self.open.keep(Name::Blob(id), file.clone());
         Ok(file)
     }
 
     /// Takes over a file that was created with [`Files::create_private`] and whose name is on disk.
-    pub(super) fn adopt(&self, id: BlobId, file: &Arc<dyn File>) {
+    pub(super) fn adopt(&self, id: BlobId, file: &Arc<dyn File>) -> Result<()> {
+        self.begin_in_place(id)?;
         self.pending.lock().mark(id);
         self.open.keep(Name::Blob(id), file.clone());
+        Ok(())
+    }
+
+    /// Records for a bucket that the file of `id` exists, also if nothing is ever written to it.
+    fn begin_in_place(&self, id: BlobId) -> Result<()> {
+        self.remote.as_ref().map_or(Ok(()), |remote| remote.begin_in_place(id))
     }
 
     /// Creates the file of `id` for a caller that syncs content and name before any other code knows of the file.
@@ -203,17 +209,4 @@ impl Files {
     pub(super) fn path(&self, id: BlobId) -> PathBuf {
         path(&self.dir, id)
     }
-}
-
-/// The path of the file of `id` below `dir`.
-pub(super) fn path(dir: &Path, id: BlobId) -> PathBuf {
-    dir.join(shard_name(shard(id))).join(id.to_string())
-}
-
-fn shard(id: BlobId) -> usize {
-    (id.0 & 0xff) as usize
-}
-
-fn shard_name(shard: usize) -> String {
-    format!("{shard:02x}")
 }

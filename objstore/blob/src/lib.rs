@@ -21,6 +21,7 @@ mod read;
 mod remote;
 mod run;
 mod segment;
+mod shards;
 mod sums;
 #[cfg(test)]
 mod tests;

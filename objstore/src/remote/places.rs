@@ -6,7 +6,7 @@ use prost::Message;
 
 use crate::blob::{BlobId, Change, ChunkAt, FileHead, Patch, Places, Saved};
 use crate::error::{Error, Result};
-use crate::meta::{Durability, Meta, Read, Txn};
+use crate::meta::{Durability, Meta, Txn};
 use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::placed::{PlacedChunk, PlacedFile, PlacedPatch};

@@ -27,7 +27,7 @@ impl Shared {
     /// The path of a local copy.
     pub(super) fn path(&self, name: Name) -> PathBuf {
         match name {
-            Name::Blob(id) => crate::files::path(&self.dir.join("blobs"), id),
+            Name::Blob(id) => crate::shards::path(&self.dir.join("blobs"), id),
             Name::Segment(segment) => self.dir.join("segments").join(format!("{segment:016x}.seg")),
         }
     }
@@ -121,6 +121,11 @@ impl RemoteDisk {
     /// Creates the file of a new object, which is sent as a whole.
     pub(crate) fn create_whole(&self, id: BlobId) -> Result<Arc<dyn File>> {
         Ok(self.0.create(Name::Blob(id), Kind::Filling)?)
+    }
+
+    /// Records that a file exists that is written in place: it is saved with the next sync, also if it is empty.
+    pub(crate) fn begin_in_place(&self, id: BlobId) -> Result<()> {
+        self.0.known(Name::Blob(id)).map_or(Ok(()), |file| file.mark_head())
     }
 }
 

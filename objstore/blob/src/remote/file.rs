@@ -238,7 +238,8 @@ impl RemoteFile {
         }
     }
 
-    fn mark_head(&self) -> Result<()> {
+    /// Announces a change of length or time, or that the file exists.
+    pub(super) fn mark_head(&self) -> Result<()> {
         let mut state = self.state.lock();
         if !state.head_dirty && state.kind == Kind::InPlace {
             self.sidecar.mark(None, true)?;

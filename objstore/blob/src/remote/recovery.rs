@@ -13,9 +13,9 @@ use super::file::RemoteFile;
 use super::places::Saved;
 use super::state::{Chunk, Kind, Modified, PAGE, State};
 use super::{CHUNK_BYTES, RemoteDisk, transfer};
-use crate::files::SHARDS;
 use crate::id::{BlobId, parse_hex};
 use crate::open_files::Name;
+use crate::shards::SHARDS;
 
 /// The file that says which owner the local files belong to.
 const OWNER: &str = "owner";
