@@ -14,6 +14,7 @@
 //! 8. Sessions of other machines are served again; their nodes come back to them, or their leases end.
 //! 9. Counting the objects of buckets that an earlier version wrote and did not count; once.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -36,7 +37,16 @@ use crate::volume;
 /// [`Error::Unusable`]: another server has it open, it has another format, its master key is missing, or the folder
 /// cannot be used. [`Error::Corrupt`]: it is damaged.
 pub fn open(options: Options) -> Result<Store> {
-    let Options { dir, disk, cache_bytes, reserve, .. } = &options;
+    let (lock, meta) = with_folder(&options, |folder, engine| fjall_engine::open(folder, engine))?;
+    open_on(Meta::new(meta), lock, options, blob::Options::default())
+}
+
+/// Locks the data folder, and opens its metadata by `opening`.
+pub(crate) fn with_folder<T>(
+    options: &Options,
+    opening: impl FnOnce(&Path, fjall_engine::Options) -> Result<T>,
+) -> Result<(Lock, T)> {
+    let Options { dir, disk, cache_bytes, reserve, .. } = options;
     store::check_folder(dir)?;
     disk.make_dir_all(dir)?;
     let lock = disk.lock(&dir.join("lock"))?;
@@ -44,13 +54,12 @@ pub fn open(options: Options) -> Result<Store> {
     disk.make_dir_all(&meta_dir)?;
     let engine = fjall_engine::Options { cache_bytes: *cache_bytes, reserve: *reserve, ..Default::default() };
     // Meanwhile the last process's writes are synced, so that the blobs' own sync has little left to do.
-    let (meta, synced) = std::thread::scope(|scope| {
+    let (opened, synced) = std::thread::scope(|scope| {
         let synced = scope.spawn(|| disk.sync_everything(dir));
-        (fjall_engine::open(&meta_dir, engine), synced.join())
+        (opening(&meta_dir, engine), synced.join())
     });
     synced.map_err(|_| Error::Engine { why: "syncing the data folder panicked".into() })??;
-    let meta = Meta::new(meta?);
-    open_on(meta, lock, options, blob::Options::default())
+    Ok((lock, opened?))
 }
 
 /// Opens a store on metadata of any engine.
@@ -77,7 +86,7 @@ fn serving(core: Arc<Core>, access: Arc<Access>, background: Arc<Background>) ->
 
 /// Opens everything except the background threads.
 fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<(Arc<Core>, Arc<Access>)> {
-    let Options { dir, clock, random, disk, master_key, root_key, continued, .. } = options;
+    let Options { dir, clock, random, disk, content, master_key, root_key, continued, .. } = options;
     let new = match header::read(&*meta.snapshot())? {
         Some(header) => header::check_format(header.format).map(|()| false)?,
         None => true,
@@ -85,7 +94,8 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
     let master = Master::open(disk.clone(), KeyPlace::new(&dir, master_key.as_deref()), &*random, new)?;
     // No blob is named before the epoch is on disk.
     let epoch = header::next_epoch(&*meta.snapshot())?;
-    let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?;
+    let content = content.unwrap_or_else(|| dir.join("content"));
+    let blobs = Blobs::open(disk.clone(), &content, epoch, meta.poison(), blobs)?;
     let watermark = check_tail(&meta, &blobs)?;
     meta.write(Durability::Synced, header::open).wait()?;
     let storage = Storage { meta, blobs, watermark, disk, dir, clock, random, life: epoch, _lock: lock };

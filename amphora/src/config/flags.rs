@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::log::{self, LogFormat};
+use super::metadata::MetadataUrl;
 use super::{Interval, Period, Size, SocketPath};
 
 /// The smallest memory limit. The largest share of one request is 37 MiB; under a smaller limit it gets all of it.
@@ -26,6 +27,18 @@ pub struct Flags {
     /// data folder]
     #[arg(long, value_name = "FILE")]
     pub master_key_file: Option<PathBuf>,
+    /// PostgreSQL that keeps the metadata, as postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE: --data-dir is then a cache, and a
+    /// second server with the same URL is a standby. The password may stand in AMPHORA_METADATA_URL, the config file,
+    /// PGPASSWORD or a password file instead. Needs --master-key-file [default: the data folder keeps the metadata]
+    #[arg(long, value_name = "URL", hide_default_value = true)]
+    pub metadata_url: Option<MetadataUrl>,
+    /// Accept a PostgreSQL without a synchronous standby: acknowledged changes are lost with its disk
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub single_postgres: bool,
+    /// Folder that every server of --metadata-url reaches, for content; for tests
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub content_folder: Option<PathBuf>,
     /// Address of the S3 endpoint; port 0 picks a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9000", value_parser = address)]
     pub s3_listen: SocketAddr,

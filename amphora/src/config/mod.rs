@@ -5,6 +5,7 @@
 
 mod flags;
 mod log;
+mod metadata;
 mod oidc;
 mod period;
 mod size;
@@ -14,6 +15,7 @@ pub use flags::Flags;
 pub(crate) use flags::{address, count, word};
 pub use log::LogFormat;
 pub(crate) use log::filter;
+pub use metadata::{Metadata, MetadataUrl};
 pub use period::{Interval, Period};
 pub use size::Size;
 pub use socket::SocketPath;
@@ -35,6 +37,10 @@ pub struct Settings {
     pub data_dir: PathBuf,
     /// The absolute path of the master key file; `None`: the one in the data folder.
     pub master_key: Option<PathBuf>,
+    /// The log of the metadata in PostgreSQL; `None`: the data folder keeps the metadata.
+    pub metadata: Option<Metadata>,
+    /// The folder of content; `None`: the one in the data folder.
+    pub content_folder: Option<PathBuf>,
     /// The address of the S3 endpoint.
     pub s3_listen: SocketAddr,
     /// The address for metrics and health.
@@ -153,6 +159,7 @@ impl Settings {
         let data_dir = std::path::absolute(&flags.data_dir)
             .map_err(|error| Failure::usage(format!("--data-dir {}: {error}", flags.data_dir.display())))?;
         let oidc = oidc::issuer(&flags)?;
+        let metadata = metadata::metadata(&flags, &data_dir, env)?;
         let holder = or_default(flags.holder_endpoint, &data_dir, "holder");
         let former_holder = holder.as_ref().ok().filter(|_| flags.no_holder).cloned();
         let sockets = Sockets {
@@ -177,6 +184,8 @@ impl Settings {
         Ok(Self {
             data_dir,
             master_key: master_key.transpose()?,
+            metadata,
+            content_folder: flags.content_folder,
             s3_listen: flags.s3_listen,
             http_listen: flags.http_listen,
             tls: tls(("--tls-cert", flags.tls_cert), ("--tls-key", flags.tls_key))?,

@@ -31,6 +31,17 @@ pub(super) trait Backend: Send + Sync + 'static {
     /// makes every earlier commit durable.
     fn commit(&self, changes: Changes, durability: Durability) -> Result<()>;
 
+    /// Refuses an operation before it is queued, because earlier ones wait for too long.
+    fn accepts(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Gives up the ownership of what is shared with other servers; after the last commit and sync.
+    fn release(&self) {}
+
+    /// Leaves the ownership to the next program of this process: [`Backend::release`] and dropping do not end it.
+    fn leave(&self) {}
+
     /// Refuses a commit for which the disk is too full, before it begins: a commit that fails part way would poison the
     /// store.
     fn room(&self) -> Result<()> {

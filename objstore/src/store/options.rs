@@ -23,6 +23,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Whether space is set aside on the disk, so that a store on a full disk opens and can delete.
     pub reserve: bool,
+    /// The folder of content outside the metadata, unless it is `content` in the data folder.
+    pub content: Option<PathBuf>,
     /// The file of the master key, unless it is `master.key` in the data folder.
     pub master_key: Option<PathBuf>,
     /// The root key of a new store; otherwise one is generated.
@@ -42,6 +44,7 @@ impl Options {
             disk: Arc::new(RealDisk::new()),
             cache_bytes: fjall_engine::Options::default().cache_bytes,
             reserve: false,
+            content: None,
             master_key: None,
             root_key: None,
             continued: Vec::new(),

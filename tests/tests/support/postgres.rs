@@ -72,6 +72,37 @@ impl Postgres {
         cluster
     }
 
+    /// A cluster with its data in a new folder of its own, started: for the metadata of stores.
+    ///
+    /// # Errors
+    /// If PostgreSQL is not installed; the text is the reason of a skip.
+    pub fn of_metadata() -> Result<(Self, tempfile::TempDir), String> {
+        let programs = installed()?;
+        let folder = tempfile::Builder::new().prefix("amphora-pg-").tempdir().expect("a folder");
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("its mode");
+        let cluster = Self::init(programs, folder.path(), folder.path());
+        cluster.start();
+        Ok((cluster, folder))
+    }
+
+    /// The URL of its database `postgres`, for `--metadata-url`.
+    pub fn url(&self) -> String {
+        format!("postgres:///postgres?user={USER}&host={}", self.sockets.display().to_string().replace('/', "%2F"))
+    }
+
+    /// Lets this role in by its password alone.
+    pub fn require_passwords_of(&self, role: &str) {
+        let file = self.data.join("pg_hba.conf");
+        let rules = std::fs::read_to_string(&file).expect("its rules");
+        std::fs::write(&file, format!("local all {role} scram-sha-256\n{rules}")).expect("its rules");
+        self.sql("SELECT pg_reload_conf()");
+    }
+
+    /// The output of a statement in the database `postgres`.
+    pub fn sql(&self, statement: &str) -> String {
+        self.run("psql", ["-At", "-c", statement, "postgres"], limit(60)).trim().to_owned()
+    }
+
     /// Starts it, including recovery, and waits until it answers.
     pub fn start(&self) {
         // After a kill the old processes release the shared memory with a delay.

@@ -30,6 +30,8 @@ struct Server {
     /// Earlier states of the disk, which a power cut may leave.
     older: Vec<Disk>,
     running: Option<Running>,
+    /// The copy of a server that follows the log and does not own it.
+    standby: Option<Follower<Disk>>,
     /// The last batch that the disk has, if no other server has owned the log since.
     kept: Option<Name>,
 }
@@ -125,7 +127,20 @@ impl World {
         if server.running.is_some() {
             return;
         }
-        let opened = open(&self.log, &server.name, &mut server.disk);
+        let standby = match server.standby.take() {
+            Some(standby) => Ok(standby),
+            None => follower(&self.log, &server.name, &server.disk),
+        };
+        let Ok(mut standby) = standby else { return };
+        for _ in 0..self.choices.below(3) {
+            // What the log has lost is found by the claim.
+            drop(standby.follow());
+        }
+        if self.choices.once_in(4) {
+            server.standby = Some(standby);
+            return;
+        }
+        let opened = owned(standby);
         if !opened.as_ref().is_err_and(|error| error.to_string().contains("owns the log")) {
             // Also a failed opening ends the ownership of the other servers, and may have appended.
             let others = self.servers.iter_mut().enumerate().filter(|(other, _)| *other != at);
@@ -202,12 +217,16 @@ impl World {
 
     fn end(&mut self, at: usize, end: End) {
         let server = &mut self.servers[at];
-        let Some(running) = server.running.take() else { return };
+        let stood_by = server.standby.take().is_some();
+        let shipped = server.running.take().map(|running| running.shipped);
+        if shipped.is_none() && !stood_by {
+            return;
+        }
         match end {
-            End::Close => drop(running.shipped),
-            End::Kill => kill(running.shipped),
+            End::Close => drop(shipped),
+            End::Kill => shipped.into_iter().for_each(kill),
             End::PowerCut => {
-                kill(running.shipped);
+                shipped.into_iter().for_each(kill);
                 let back = self.choices.below(server.older.len().min(6) + 1);
                 let left = server.older.len() - back;
                 if back > 0 {
@@ -216,7 +235,7 @@ impl World {
                 server.kept = None;
             }
             End::Fire => {
-                kill(running.shipped);
+                shipped.into_iter().for_each(kill);
                 (server.disk, server.kept) = (Disk::default(), None);
             }
         }

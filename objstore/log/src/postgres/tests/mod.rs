@@ -22,7 +22,7 @@ fn claim(server: &str) -> Claim {
 }
 
 fn settings(cluster: &Cluster, shard: u32) -> Settings {
-    let mut settings = Settings::parse(&cluster.url()).unwrap();
+    let mut settings = Settings::parse(&cluster.url(), &|_| None).unwrap();
     (settings.shard, settings.copies) = (shard, Copies::Single);
     settings
 }
