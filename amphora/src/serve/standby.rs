@@ -32,6 +32,9 @@ const LEASE: Duration = Duration::from_secs(6);
 /// How often a standby looks whether the log is free: a planned takeover waits that long.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// The pause of a standby between two pages that are not full.
+const FOLLOW: Duration = Duration::from_millis(10);
+
 /// How long a standby waits before it tries to reach PostgreSQL again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -192,6 +195,7 @@ impl Waiting {
 
     /// Follows the log until this server owns it.
     fn follow(&mut self, log: &dyn log::Log, mut standby: Standby) -> objstore::Result<Option<Standby>> {
+        let mut claimed: Option<Instant> = None;
         while !self.is_stopped() {
             let followed = standby.follow()?;
             if followed.entries >= NEAR {
@@ -199,6 +203,11 @@ impl Waiting {
                 self.report(format!("replaying the metadata from the log: batch {} of {end}", followed.at));
                 continue;
             }
+            if followed.entries > 0 && claimed.is_some_and(|at| at.elapsed() < LOOK) {
+                std::thread::sleep(FOLLOW);
+                continue;
+            }
+            claimed = Some(Instant::now());
             match standby.claim()? {
                 Claimed::Owner => {
                     tracing::info!(batch = followed.at, "this server owns the log of the metadata now");
@@ -208,7 +217,9 @@ impl Waiting {
                     self.report(format!("standby: the server \"{server}\" owns the log of the metadata"));
                 }
             }
-            std::thread::sleep(LOOK);
+            if followed.entries == 0 {
+                std::thread::sleep(LOOK);
+            }
         }
         Ok(None)
     }

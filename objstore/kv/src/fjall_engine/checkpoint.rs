@@ -3,8 +3,9 @@
 //! - fjall removes a table's file when the last version that has it is dropped, so a version that is held keeps its files.
 //! - fjall writes and syncs the list of a version before anyone sees the version, and may remove the list of an older
 //!   one: then the next version is tried.
-//! - A folder with the links, the list, a `current` that names it, the keyspace of names and the file `version` opens as a
-//!   store without a journal.
+//! - A folder with the links, the list, a `current` that names it, the keyspace of names, the file `version` and an empty
+//!   journal opens as the store at its last batch in tables. Without a journal fjall would take no number from the tables,
+//!   and show nothing of them.
 //!
 //! A crash leaves part of the target, which the next checkpoint empties.
 
@@ -24,6 +25,9 @@ const TRIES: usize = 100;
 
 /// The keyspace of names, which does not change after the first start.
 const NAMES: &str = "keyspaces/0";
+
+/// A journal without batches.
+const EMPTY_JOURNAL: &str = "1.jnl";
 
 /// The tables of a store that is open.
 pub(super) struct Tables {
@@ -54,6 +58,7 @@ impl Link for Tables {
             linking.copy_rest(&part, part == tree)?;
         }
         linking.copy(PathBuf::from("version"))?;
+        linking.write(PathBuf::from(EMPTY_JOURNAL), &[])?;
         Ok(Linked { batch, files: linking.files })
     }
 }

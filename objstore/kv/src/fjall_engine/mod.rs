@@ -41,7 +41,7 @@ use self::reserve::Reserve;
 use self::store::Store;
 use self::tail::Mark;
 use self::validate::Log;
-use super::backend::Backend as _;
+use super::backend::{BATCH_KEY, Backend as _, decode_batch};
 use super::batch::guarded;
 use super::engine::Engine;
 use super::shipped::{self, Follower, Link, Start};
@@ -110,15 +110,20 @@ impl Standby {
         let (folder, checkpoints) = (path.to_owned(), place.checkpoints.clone());
         let (path, log, source) = (folder.clone(), Arc::clone(&place.log), checkpoints.clone());
         let local = move |start| {
-            let is_new = !path.join("version").exists();
-            if start == Start::Empty || is_new {
-                make_empty(&path)?;
-                if let Some(Checkpoints { vault, .. }) = &source {
-                    let id = log.tail().map_err(shipped::failed)?.id;
-                    shipped::restore(&**vault, id, &path).inspect_err(|_| drop(make_empty(&path)))?;
-                }
+            if start == Start::Existing && path.join("version").exists() {
+                return open_store(&path, options);
             }
-            open_store(&path, options)
+            make_empty(&path)?;
+            let restored = match &source {
+                Some(Checkpoints { vault, .. }) => {
+                    let id = log.tail().map_err(shipped::failed)?.id;
+                    shipped::restore(&**vault, id, &path).inspect_err(|_| drop(make_empty(&path)))?
+                }
+                None => None,
+            };
+            let store = open_store(&path, options)?;
+            restored.map_or(Ok(()), |batch| ends_with(&store, batch))?;
+            Ok(store)
         };
         Ok(Self { follower: Follower::open(local, place)?, folder, checkpoints })
     }
@@ -155,6 +160,15 @@ impl Standby {
         }
         Ok(Arc::new(Writer::start(shipped)?))
     }
+}
+
+/// Refuses a store from a checkpoint that shows another last batch.
+fn ends_with(store: &Store, batch: u64) -> Result<()> {
+    let last = decode_batch(store.snapshot().get(BATCH_KEY)?.as_deref())?;
+    if last == batch {
+        return Ok(());
+    }
+    Err(Error::corrupt("the copy from a checkpoint", format!("the last batch {batch}"), last.to_string()))
 }
 
 /// The folder for the links of a checkpoint, beside the copy.
