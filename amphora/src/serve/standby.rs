@@ -166,7 +166,8 @@ impl Waiting {
             let followed = self.open(&log).and_then(|standby| self.follow(&*log, standby));
             match followed {
                 Ok(owner) => return Ok(owner),
-                Err(error @ Error::Busy { .. }) => self.retry(&error.to_string()),
+                // A claim without an answer may be made again.
+                Err(error @ (Error::Busy { .. } | Error::Indeterminate { .. })) => self.retry(&error.to_string()),
                 Err(error) => return Err(failed(&error)),
             }
         }

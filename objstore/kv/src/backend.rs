@@ -6,6 +6,7 @@ use bytes::Bytes;
 use objstore_base::error::{Error, Result};
 
 use super::engine::Durability;
+use super::stats::LogStats;
 use super::txn::{Snapshot, Value};
 
 /// The engine's own key for the last committed batch's number, 8 bytes big-endian.
@@ -34,6 +35,11 @@ pub(super) trait Backend: Send + Sync + 'static {
     /// Refuses an operation before it is queued, because earlier ones wait for too long.
     fn accepts(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// The log on other machines, if one keeps the batches.
+    fn log(&self) -> Option<LogStats> {
+        None
     }
 
     /// Gives up the ownership of what is shared with other servers; after the last commit and sync.

@@ -40,5 +40,5 @@ mod failing;
 pub use engine::{Done, Durability, Engine, Operation};
 pub use handle::Meta;
 pub use objstore_log as log;
-pub use stats::Stats;
+pub use stats::{LogStats, Stats};
 pub use txn::{Action, Mark, Pair, Read, Snapshot, Txn, Value};

@@ -135,7 +135,7 @@ impl<B: Backend> Engine for Writer<B> {
     }
 
     fn stats(&self) -> Stats {
-        self.shared.counters.read(self.shared.queue.depth())
+        Stats { log: self.shared.backend.log(), ..self.shared.counters.read(self.shared.queue.depth()) }
     }
 }
 

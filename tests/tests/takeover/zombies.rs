@@ -103,3 +103,32 @@ async fn a_postgresql_that_dies_and_returns_costs_a_pause_and_nothing_acknowledg
     }
     assert_eq!(owner.terminate().code(), Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_promoted_standby_of_postgresql_has_everything_acknowledged() {
+    let shared = need!(Shared::new());
+    let (_folder, replica) = shared.postgres.replica();
+    let url = shared.postgres.url_with(&replica);
+    // Accepted without `--single-postgres`, since the standby is synchronous.
+    let mut server = shared.options_with(&url).start();
+    make_bucket(&server, BUCKET, &[]);
+    let client = root_client(&server);
+    for number in 0..50 {
+        assert!(put(&client, &number.to_string()).await);
+    }
+    shared.postgres.kill9();
+    let killed = Instant::now();
+    replica.promote();
+    assert!(!put(&client, "without PostgreSQL").await);
+    // The promoted one has no standby, so the server refuses it and ends.
+    let ended = wait_until(Duration::from_secs(60), || {
+        server.log().contains("synchronous_standby_names is empty").then_some(())
+    });
+    ended.expect("it says why it does not continue");
+    server.kill9();
+    *server.options() = shared.options_with(&url).args(["--single-postgres"]);
+    server.restart();
+    report(&format!("the promoted standby of PostgreSQL serves after {:?}", killed.elapsed()));
+    let found = get(&root_client(&server)).await.expect("an object");
+    assert!(["49", "without PostgreSQL"].contains(&&found[..]), "{found}");
+}

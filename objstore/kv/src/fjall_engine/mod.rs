@@ -33,7 +33,7 @@ use std::sync::Arc;
 use fjall::compaction::Leveled;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 use objstore_base::error::{Error, Result};
-use objstore_disk::{Room, refuse_irregular};
+use objstore_disk::{Disk as _, RealDisk, Room, refuse_irregular};
 use rustix::fs::{FlockOperation, flock};
 
 use self::checkpoint::Tables;
@@ -175,8 +175,9 @@ fn ends_with(store: &Store, batch: u64) -> Result<()> {
 const STAGING: &str = "checkpoint";
 
 fn make_empty(path: &Path) -> Result<()> {
-    let made = std::fs::remove_dir_all(path).and_then(|()| std::fs::create_dir(path));
-    made.map_err(|source| Error::io(format!("making {} again", path.display()), source))
+    let failed = |source| Error::io(format!("making {} again", path.display()), source);
+    std::fs::remove_dir_all(path).map_err(failed)?;
+    RealDisk::new().make_dir_all(path)
 }
 
 fn open_store(path: &Path, options: Options) -> Result<Store> {

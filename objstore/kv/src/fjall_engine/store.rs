@@ -90,20 +90,24 @@ pub(super) fn compare(
 
 /// The last batch in the tables of a version, whose type fjall does not name.
 macro_rules! last_batch {
-    ($version:expr) => {
+    ($version:expr) => {{
         // The newest tables come first.
-        (|| {
-            let runs = $version.iter_levels().flat_map(|level| level.iter());
-            for table in runs.filter_map(|run| run.get_for_key(BATCH_KEY)) {
-                let found = table.get(BATCH_KEY, u64::MAX, xxh3_64(BATCH_KEY));
-                if let Some(found) = found.map_err(|failure| error::on_read(failure.into()))? {
-                    let ours = decode_batch(Some(&found.value))?;
-                    return Ok(Some($crate::fjall_engine::batches::Batch { ours, fjalls: found.key.seqno }));
+        let runs = $version.iter_levels().flat_map(|level| level.iter());
+        let mut last = Ok(None);
+        for table in runs.filter_map(|run| run.get_for_key(BATCH_KEY)) {
+            match table.get(BATCH_KEY, u64::MAX, xxh3_64(BATCH_KEY)) {
+                Ok(None) => continue,
+                Ok(Some(found)) => {
+                    let fjalls = found.key.seqno;
+                    let batch = |ours| Some($crate::fjall_engine::batches::Batch { ours, fjalls });
+                    last = decode_batch(Some(&found.value)).map(batch);
                 }
+                Err(failure) => last = Err(error::on_read(failure.into())),
             }
-            Ok::<_, objstore_base::error::Error>(None)
-        })()
-    };
+            break;
+        }
+        last
+    }};
 }
 pub(super) use last_batch;
 

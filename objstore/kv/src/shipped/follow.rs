@@ -103,6 +103,10 @@ impl<B: Backend> Follower<B> {
     /// Replays the next page of the log; none at its end.
     pub fn follow(&mut self) -> Result<Followed> {
         let next = self.position.last + 1;
+        // The log may lack what this copy keeps, and have entries behind that gap, which the next owner removes.
+        if !self.position.unshipped.is_empty() && next >= self.place.log.tail().map_err(failed)?.next {
+            return Ok(Followed { at: self.position.last, entries: 0 });
+        }
         let entries = match self.place.log.read_from(next, Limit::default()) {
             Err(objstore_log::Error::Trimmed { first }) => {
                 self.make_again_behind(first)?;

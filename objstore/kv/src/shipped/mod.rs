@@ -50,6 +50,7 @@ use self::leased::Leased;
 use self::position::{Position, unshipped_key};
 use super::backend::{BATCH_KEY, Backend, Changes, decode_batch};
 use super::engine::Durability;
+use super::stats::LogStats;
 use super::txn::Snapshot;
 
 pub(super) use self::checkpoint::{Link, Linked, Taker, Worker, restore};
@@ -139,6 +140,16 @@ impl<B: Backend> Backend for Shipped<B> {
 
     fn sync(&self) -> Result<()> {
         self.appender.wait(self.last.load(Ordering::Acquire)).map_err(failed)
+    }
+
+    fn log(&self) -> Option<LogStats> {
+        let checkpoint_batch = self.checkpoints.lock().as_ref().map_or(0, Worker::newest);
+        Some(LogStats {
+            last_batch: self.last.load(Ordering::Acquire),
+            acknowledged_batch: self.appender.acknowledged(),
+            checkpoint_batch,
+            lease: self.term.as_ref().map_or(Duration::ZERO, |term| term.remaining()),
+        })
     }
 
     fn release(&self) {

@@ -4,6 +4,8 @@
 //!
 //! A crash ends it; the next owner counts from its own beginning.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,6 +22,8 @@ const PAUSE: Duration = Duration::from_secs(30);
 
 /// Makes checkpoints until it is dropped.
 pub(crate) struct Worker {
+    /// The last batch of the newest checkpoint.
+    newest: Arc<AtomicU64>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -27,10 +31,17 @@ pub(crate) struct Worker {
 impl Worker {
     /// Starts the thread, which makes a checkpoint whenever `bytes` were appended.
     pub fn start(taker: Taker, bytes: u64) -> Result<Self> {
-        let (stop, stopped) = channel();
-        let thread = std::thread::Builder::new().name("checkpoints".into()).spawn(move || run(taker, bytes, &stopped));
+        let ((stop, stopped), newest) = (channel(), Arc::new(AtomicU64::new(0)));
+        let made = Arc::clone(&newest);
+        let run = move || run(taker, bytes, &made, &stopped);
+        let thread = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
         let thread = thread.map_err(|source| Error::io("starting the thread of checkpoints", source))?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        Ok(Self { newest, stop: Some(stop), thread: Some(thread) })
+    }
+
+    /// The last batch of the newest checkpoint; 0 before the first.
+    pub fn newest(&self) -> u64 {
+        self.newest.load(Ordering::Acquire)
     }
 }
 
@@ -44,7 +55,7 @@ impl Drop for Worker {
     }
 }
 
-fn run(mut taker: Taker, bytes: u64, stopped: &Receiver<()>) {
+fn run(mut taker: Taker, bytes: u64, newest: &AtomicU64, stopped: &Receiver<()>) {
     let (mut pause, mut at) = (LOOK, 0);
     while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
         pause = LOOK;
@@ -55,6 +66,7 @@ fn run(mut taker: Taker, bytes: u64, stopped: &Receiver<()>) {
         match taker.take() {
             Ok(batch) => {
                 tracing::info!(batch, "a checkpoint of the metadata was made");
+                newest.store(batch, Ordering::Release);
                 at = appended;
             }
             Err(error) => {
