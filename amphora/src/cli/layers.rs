@@ -296,6 +296,16 @@ mod tests {
     }
 
     #[test]
+    fn a_url_that_may_hold_a_password_is_not_shown() {
+        let url = "postgres://u:hush-hush@h/d";
+        let help = parse_all(&["--help"], &[("AMPHORA_METADATA_URL", url)]).expect_err("the help").to_string();
+        assert!(help.contains("--metadata-url") && !help.contains("hush"), "{help}");
+        let (_dir, config) = file(&format!("metadata-url = [\"{url}\"]"));
+        let refused = refused(&[&config], &[]);
+        assert!(refused.contains("metadata-url") && !refused.contains("hush"), "{refused}");
+    }
+
+    #[test]
     fn the_example_file_is_good_with_all_its_lines() {
         let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/amphora.toml");
         let text = std::fs::read_to_string(example).expect("deploy/amphora.toml");

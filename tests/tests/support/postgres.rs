@@ -112,7 +112,7 @@ impl Postgres {
 
     /// The URL by which a client tries this one and then another.
     pub fn url_with(&self, other: &Self) -> String {
-        format!("{},{}", self.url(), other.sockets.display().to_string().replace('/', "%2F"))
+        format!("{}&host={}", self.url(), other.sockets.display().to_string().replace('/', "%2F"))
     }
 
     /// The URL of its database `postgres`, for `--metadata-url`.

@@ -70,6 +70,7 @@ async fn a_planned_handover_loses_nothing_and_takes_a_moment() {
         std::mem::swap(&mut owner, &mut standby);
     }
     // A standby ends at once, and an upgrade in place keeps the log although a standby waits for it.
+    wait_until(Duration::from_secs(20), || standby.readyz()).expect("it waits");
     assert_eq!(standby.terminate().code(), Some(0));
     standby.restart_as_standby();
     wait_until(Duration::from_secs(20), || standby.readyz()).expect("it waits again");
