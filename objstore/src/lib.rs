@@ -11,7 +11,7 @@
 //! 4. `undelivered` (undelivered invalidations) → `tree` (names and inodes) → [`content`] (bytes) → `expiry` (what is due);
 //! 5. [`store`], the handle for S3 and administration → [`volume`], the handle for mounts;
 //! 6. [`check`], [`scrub`], [`lifecycle`] → [`backup`] → `gc`;
-//! 7. `open`, which alone picks an engine and starts background work.
+//! 7. `open`, which alone picks an engine and starts background work; `standby`, a store until this server owns its log.
 
 pub mod backup;
 mod blob_records;
@@ -40,6 +40,7 @@ pub mod scrub;
 mod session_id;
 mod settings;
 mod shrink;
+mod standby;
 mod state;
 mod storage;
 pub mod store;
@@ -59,6 +60,7 @@ pub use objstore_record as record;
 
 pub use error::{Error, Noun, Posix, Result};
 pub use open::open;
-pub use remote::ContentBucket;
+pub use remote::{BucketVault, ContentBucket};
+pub use standby::{Ownership, Standby};
 pub use store::{Options, Store};
 pub use ticket::Ticket;

@@ -27,6 +27,7 @@ mod requests;
 mod s3_clients;
 mod signatures;
 mod support;
+mod takeover;
 mod tidy;
 mod units;
 mod upgrade;

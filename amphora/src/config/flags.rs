@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::log::{self, LogFormat};
+use super::metadata::MetadataUrl;
 use super::{Interval, Period, Size, SocketPath};
 
 /// The smallest memory limit. The largest share of one request is 37 MiB; under a smaller limit it gets all of it.
@@ -23,9 +24,18 @@ pub struct Flags {
     #[arg(long, value_name = "DIR", default_value = "./amphora-data")]
     pub data_dir: PathBuf,
     /// Master key file, which encrypts the secrets in the store; created at the first start [default: master.key in the
-    /// data folder]
+    /// data folder; with --metadata-url the object keys/master.key below --content-url]
     #[arg(long, value_name = "FILE")]
     pub master_key_file: Option<PathBuf>,
+    /// PostgreSQL that keeps the metadata, as postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE: --data-dir is then a cache, and a
+    /// second server with the same URL is a standby. The password may stand in AMPHORA_METADATA_URL, the config file,
+    /// PGPASSWORD or a password file instead. Needs --content-url [default: the data folder keeps the metadata]
+    #[arg(long, value_name = "URL", hide_default_value = true)]
+    pub metadata_url: Option<MetadataUrl>,
+    /// Accept a PostgreSQL without a synchronous standby: acknowledged changes are lost with its disk
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub single_postgres: bool,
     /// Bucket and prefix of an S3 store that keeps the content: --data-dir then keeps a cache of it. Credentials are found as AWS
     /// tools find them (AWS_ACCESS_KEY_ID, AWS_PROFILE, web identity, roles) [default: the data folder keeps the content]
     #[arg(long, value_name = "s3://BUCKET/PREFIX", value_parser = super::content::location)]

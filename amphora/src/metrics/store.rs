@@ -43,6 +43,15 @@ impl Collector for StoreStats {
         )?;
         let help = "Operations that wait to be committed";
         gauge(&mut encoder, "store_queued_operations", help, stats.queue_depth)?;
+        let log = stats.log.unwrap_or_default();
+        let help = "Last batch of metadata passed to the log in PostgreSQL; 0 without --metadata-url, like the other three";
+        gauge(&mut encoder, "store_log_batch", help, log.last_batch)?;
+        let help = "Last batch up to which the log in PostgreSQL has acknowledged all";
+        gauge(&mut encoder, "store_log_acknowledged_batch", help, log.acknowledged_batch)?;
+        let help = "Last batch of the newest checkpoint that this server made";
+        gauge(&mut encoder, "store_log_checkpoint_batch", help, log.checkpoint_batch)?;
+        let held = u64::from(!log.lease.is_zero());
+        gauge(&mut encoder, "store_log_lease_held", "1 while the lease of the log is known to hold", held)?;
         counter(&mut encoder, "store_collected", "Blobs and segments removed by the collector", stats.collected)?;
         let seconds = Unit::Seconds;
         let mut histogram = |name: &str, help: &str, taken| {

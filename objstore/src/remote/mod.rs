@@ -5,6 +5,7 @@
 //! - Where the content of a store is does not change while it exists: in the data folder, or in a bucket.
 
 mod places;
+mod vault;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use crate::record::key::{self, tag};
 use crate::record::placed::ContentPlace;
 
 pub(crate) use places::MetaPlaces;
+pub use vault::BucketVault;
 
 /// A bucket for content.
 #[derive(Clone, Debug)]
@@ -45,15 +47,21 @@ pub(crate) fn refuse_without(read: &dyn Read) -> Result<()> {
     Err(Error::Unusable { why })
 }
 
-/// Opens the blobs of a store whose content is in a bucket.
-pub(crate) fn open(
-    meta: &Meta,
-    disk: &Arc<dyn Disk>,
-    dir: &Path,
-    epoch: u32,
-    options: blob::Options,
-    (content, random): (ContentBucket, &dyn Random),
-) -> Result<Blobs> {
+/// A bucket that this store has claimed.
+pub(crate) struct Claimed {
+    bucket: Bucket,
+    cache_bytes: u64,
+}
+
+impl Claimed {
+    /// The part of the bucket that has the master key.
+    pub fn keys(&self) -> BucketVault {
+        BucketVault::of_keys(self.bucket.clone())
+    }
+}
+
+/// Claims the bucket for this store.
+pub(crate) fn claim(meta: &Meta, content: ContentBucket, random: &dyn Random) -> Result<Claimed> {
     let unusable = |error: crate::bucket::Error| Error::Unusable { why: error.to_string() };
     let place = known_or_new(meta, random)?;
     let bucket = Bucket::open(content.bucket).map_err(unusable)?;
@@ -62,9 +70,21 @@ pub(crate) fn open(
     if !place.claimed || place.location != location {
         put(meta, &ContentPlace { location, claimed: true, ..place })?;
     }
+    Ok(Claimed { bucket, cache_bytes: content.cache_bytes })
+}
+
+/// Opens the blobs of a store whose content is in a bucket.
+pub(crate) fn open(
+    meta: &Meta,
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    epoch: u32,
+    options: blob::Options,
+    Claimed { bucket, cache_bytes }: Claimed,
+) -> Result<Blobs> {
     let last_epoch = header::read(&*meta.snapshot())?.map_or(0, |header| header.epoch);
     let places = Arc::new(MetaPlaces(meta.clone()));
-    let remote = Remote { bucket, places, cache_bytes: content.cache_bytes, last_epoch };
+    let remote = Remote { bucket, places, cache_bytes, last_epoch };
     Blobs::open_remote(disk.clone(), &dir.join("content"), epoch, meta.poison(), options, remote)
 }
 

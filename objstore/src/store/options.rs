@@ -28,6 +28,9 @@ pub struct Options {
     pub bucket: Option<ContentBucket>,
     /// The file of the master key, unless it is `master.key` in the data folder.
     pub master_key: Option<PathBuf>,
+    /// Whether the master key is kept in the bucket of the content, and `master.key` in the data folder is a copy: for a
+    /// store whose data folder may be deleted.
+    pub master_key_in_bucket: bool,
     /// The root key of a new store; otherwise one is generated.
     pub root_key: Option<(String, Secret)>,
     /// The persistent sessions that continue: all others end as the store opens. Take each over, or end it with
@@ -47,6 +50,7 @@ impl Options {
             reserve: false,
             bucket: None,
             master_key: None,
+            master_key_in_bucket: false,
             root_key: None,
             continued: Vec::new(),
         }

@@ -5,6 +5,7 @@ use crate::blob::RemoteStats;
 use crate::core::Named;
 use crate::error::Result;
 use crate::latency::Latency;
+use crate::meta::LogStats;
 use crate::name::BucketName;
 use crate::record::bucket::Bucket as BucketRecord;
 use crate::record::decode;
@@ -34,6 +35,8 @@ pub struct Stats {
     pub disk_sync_latency: Latency,
     /// How long answers to changes waited until other mounts had dropped what they cache.
     pub mounts_wait_latency: Latency,
+    /// The log of the metadata on other machines, if there is one.
+    pub log: Option<LogStats>,
     /// Blobs and segments removed.
     pub collected: u64,
     /// Why the store refuses writes, if it does.
@@ -74,6 +77,7 @@ impl Store {
             metadata_sync_latency: meta.sync_latency,
             disk_sync_latency: self.core.disk.sync_latency(),
             mounts_wait_latency: self.core.feeds.waited(),
+            log: meta.log,
             collected: self.background.collected(),
             poisoned: self.core.meta.poisoned(),
             content: self.core.blobs.remote_stats(),

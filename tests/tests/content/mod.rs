@@ -1,8 +1,5 @@
 //! Content in a bucket of another S3 store (`--content-url`): what was acknowledged is there when the server was killed and
 //! its local content deleted. The other store is an Amphora of its own.
-//!
-//! `AMPHORA_TEST_CONTENT=URL` with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY names any other S3 store instead, and
-//! AMPHORA_TEST_CONTENT_BUCKET a bucket of it that may be filled (docs/internals/testing.md).
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -12,36 +9,9 @@ use std::time::Duration;
 
 use crate::support::access::root_client;
 use crate::support::cli::cli;
+use crate::support::elsewhere::elsewhere;
 use crate::support::load::{ExpectedEnd, Load};
 use crate::support::*;
-
-/// The store that keeps the content: another Amphora, or what the environment names.
-struct Elsewhere {
-    server: Option<Server>,
-    options: Options,
-}
-
-fn elsewhere(name: &str) -> Elsewhere {
-    let given = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    if let (Some(endpoint), Some(bucket)) = (given("AMPHORA_TEST_CONTENT"), given("AMPHORA_TEST_CONTENT_BUCKET")) {
-        let unique = format!("{name}-{}", std::process::id());
-        let options = content(&endpoint, &format!("s3://{bucket}/{unique}"));
-        let keys = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
-        let options = keys.iter().fold(options, |options, key| options.env(key, &given(key).unwrap_or_default()));
-        return Elsewhere { server: None, options };
-    }
-    let server = Server::start();
-    make_bucket(&server, "content", &[]);
-    let key = server.credentials();
-    let options = content(server.s3(), &format!("s3://content/{name}"))
-        .env("AWS_ACCESS_KEY_ID", &key.access_key_id)
-        .env("AWS_SECRET_ACCESS_KEY", &key.secret_access_key);
-    Elsewhere { server: Some(server), options }
-}
-
-fn content(endpoint: &str, url: &str) -> Options {
-    Options::default().args([&*format!("--content-url={url}"), &*format!("--content-endpoint={endpoint}")])
-}
 
 fn lose_local_content(server: &Server) {
     std::fs::remove_dir_all(server.home().data_dir().join("content")).expect("the local copy is deleted");
