@@ -28,7 +28,7 @@ use crate::kernel_mount::{KernelMount, abort, open_device};
 use crate::known::Known;
 use crate::locks::FileLocks;
 use crate::mountpoint::{self, Attachment, Mountinfo, MountpointState, mountpoint_state};
-use crate::options::{Options, REQUEST_BYTES_MAX};
+use crate::options::{Locks, Options, REQUEST_BYTES_MAX};
 use crate::passthrough::{OpenOptions, Opens};
 use crate::session::Session;
 use crate::shared_memory::{SharedMemory, Tables};
@@ -127,7 +127,8 @@ fn begin(files: FileSession, at: &Path, options: Options, keep: Option<Keep>) ->
     let shared = SharedMemory::create(tables).map_err(failed)?;
     let device = open_device()?;
     let kernel_mount = KernelMount::new(&place, &device, &options, files.about().read_only)?;
-    let hello = adapter::Hello::read(device, files.keeps_locks()).map_err(failed)?;
+    let locks_at_store = files.keeps_locks() && options.locks == Locks::Store;
+    let hello = adapter::Hello::read(device, locks_at_store).map_err(failed)?;
     let kept = keep.and_then(|keep| deposit(&kernel_mount, &hello, &shared, keep));
     let session = hello.answer().map_err(failed);
     let session = session.inspect_err(|_| withdraw(kept.as_ref()))?;
