@@ -14,6 +14,7 @@
 
 mod adapter;
 mod caller;
+mod claim;
 mod couriers;
 mod errno;
 mod error;

@@ -115,6 +115,26 @@ impl Session {
         LOCKS.iter().all(|feature| self.has(*feature))
     }
 
+    /// The mount's descriptor.
+    pub fn device(&self) -> BorrowedFd<'_> {
+        self.0.device().as_fd()
+    }
+
+    /// The size of a buffer for [`Self::stand_in`].
+    pub fn buffer_bytes(&self) -> usize {
+        self.0.buffer_bytes()
+    }
+
+    /// A buffer for [`Self::stand_in`], all of it resident.
+    pub fn buffer(&self) -> Vec<u8> {
+        self.0.buffer()
+    }
+
+    /// Stands in for a server that does not run: see [`wire::Session::stand_in`].
+    pub fn stand_in(&self, buffer: &mut [u8], by: &mut impl wire::StandIn) -> io::Result<wire::Left> {
+        self.0.stand_in(buffer, by)
+    }
+
     /// A sender of notices to the kernel.
     pub fn notices(&self) -> Notices {
         Notices::new(self.0.device().clone())
