@@ -15,7 +15,7 @@ pub trait Attendant: Send {
     fn look(&mut self, deposits: &mut dyn Iterator<Item = &Deposit>);
     /// Descriptors that wake it when they can be read.
     fn wakes(&self) -> Vec<BorrowedFd<'_>>;
-    /// When it wants to be called, whatever happens; `None`: not by itself.
+    /// When it has to be called without an event; `None`: never.
     fn due(&self) -> Option<Instant>;
     /// Does what there is to do now.
     fn attend(&mut self);

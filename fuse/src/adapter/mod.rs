@@ -24,7 +24,7 @@ use crate::stats::{Call, Op};
 use crate::wire;
 
 pub use crate::wire::keep_processors_awake;
-pub(crate) use crate::wire::{Agreement, Feature, Pause};
+pub(crate) use crate::wire::{Agreement, Feature, Left, Pause, StandIn};
 pub(crate) use notices::Notices;
 
 /// The most requests that the kernel may have in flight in the background, such as readahead.

@@ -20,12 +20,11 @@ use fuse_holder::Attendant;
 use rustix::event::{Timespec, epoll};
 
 use super::{Deposit, Record};
-use crate::adapter::{Agreement, Feature, Session};
+use crate::adapter::{Agreement, Feature, Left, Session, StandIn};
 use crate::claim::Claim;
 use crate::handles::OpenFile;
 use crate::known;
 use crate::shared_memory::SharedMemory;
-use crate::wire::{Left, StandIn};
 
 /// The shortest and the longest pause before requests that were given back are looked at again.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
@@ -33,6 +32,8 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_s
 const PAUSE_FACTOR: u32 = 100;
 /// When requests are looked at again without a sign of a new one. A sign may coincide with that of requests given back.
 const IDLE: Duration = Duration::from_secs(5);
+/// The largest buffer that a record can ask for; one of this program is half as large.
+const BUFFER_BYTES_MAX: usize = 2 << 20;
 /// How many signs are taken at a time.
 const SIGNS: usize = 64;
 
@@ -155,7 +156,8 @@ impl Unserved {
         let Record { init, answer, .. } = Record::decode(&deposit.record)?;
         let memory = SharedMemory::open(memory.try_clone().ok()?).ok().filter(SharedMemory::lets_close)?;
         let session = Session::resume(device.try_clone().ok()?, &Agreement { init, answer }).ok()?;
-        let is_fit = session.has(Feature::HasResend) && session.keeps_locks();
+        let is_fit =
+            session.has(Feature::HasResend) && session.keeps_locks() && session.buffer_bytes() <= BUFFER_BYTES_MAX;
         let now = Instant::now();
         is_fit.then_some(Self { session, memory, due: now, rests_until: now })
     }

@@ -154,7 +154,7 @@ fn a_mount_goes_on_over_the_death_of_its_processes() {
 }
 
 #[test]
-fn a_node_that_is_told_to_end_while_its_store_is_gone_leaves_the_mount_to_the_next() {
+fn a_node_that_ends_by_a_signal_while_its_store_is_gone_leaves_the_mount_to_the_next() {
     need!(root_and_fuse());
     // The same port after a restart.
     let port =

@@ -125,11 +125,11 @@ impl Drop for Program {
     }
 }
 
-/// Whoever serves a mount.
+/// The process that serves a mount.
 trait Serving {
-    /// It is killed, and nothing starts it again.
+    /// Kills it, and keeps others from starting it again.
     fn leave(&mut self);
-    /// The next one starts.
+    /// Starts the next one.
     fn come_back(&mut self);
 }
 
