@@ -22,6 +22,7 @@ impl Request {
                 gid: options.gid,
                 umask: options.umask,
                 uncached: options.direct,
+                node_locks: options.node_locks.unwrap_or_default(),
                 ..Look::default()
             },
             account: options.account.clone(),

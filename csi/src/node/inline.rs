@@ -109,6 +109,7 @@ impl Inner {
         };
         let flags = &capability.flags;
         let read_only = opened.read_only || request.readonly || capability.mode.is_read_only() || flags.bind.read_only;
+        let owned = bucket == *name;
         let options = MountOptions {
             read_only,
             uid: flags.uid,
@@ -116,11 +117,13 @@ impl Inner {
             umask: flags.umask,
             prefix: flags.prefix.clone(),
             direct: false,
+            // A bucket of its own has one pod; a named one may have several, on this node and on others.
+            node_locks: Some(flags.node_locks.unwrap_or(owned)),
             account_id: opened.account.as_ref().map(|account| account.id),
             account: opened.account.map(|account| account.name),
             credentials: None,
         };
-        let inline = Inline { owned: bucket == *name, bucket: bucket.to_string() };
+        let inline = Inline { owned, bucket: bucket.to_string() };
         Ok(Stage {
             volume: name.to_string(),
             bucket_id: opened.bucket_id,

@@ -48,6 +48,8 @@ impl Inner {
         let opened = self.volumes.open(&asked)?;
         let flags = &capability.flags;
         let read_only = opened.read_only || context.read_only || capability.mode.is_read_only() || flags.bind.read_only;
+        // A device is one file, which its loop device alone has open.
+        let node_locks = capability.kind == Kind::Block || !capability.mode.needs_common_locks();
         let options = MountOptions {
             read_only,
             uid: flags.uid,
@@ -56,6 +58,7 @@ impl Inner {
             prefix: flags.prefix.clone(),
             // A device is no cache of a file that other nodes write.
             direct: capability.kind == Kind::Block,
+            node_locks: Some(flags.node_locks.unwrap_or(node_locks)),
             account_id: opened.account.as_ref().map(|account| account.id),
             account: opened.account.map(|account| account.name),
             credentials: opened.credentials,
