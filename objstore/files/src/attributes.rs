@@ -50,8 +50,6 @@ pub struct Attr {
     pub ctime: Timestamp,
     /// Time of creation.
     pub btime: Timestamp,
-    /// Number of changes of its content.
-    pub generation: u64,
 }
 
 /// Flags of chattr(1) (ioctl_iflags(2)).

@@ -11,23 +11,8 @@ const OWNER: Ownership = Ownership { uid: 0, gid: 0, mode: 0o644, umask: 0 };
 
 fn attr(ino: u64, kind: Kind, size: u64) -> Attr {
     let time = Timestamp::from_parts(7, 0);
-    let (mode, uid, gid, nlink, blocks, rdev, generation) = (0o644, 0, 0, 1, 0, 0, 0);
-    Attr {
-        ino,
-        kind,
-        mode,
-        uid,
-        gid,
-        nlink,
-        size,
-        blocks,
-        rdev,
-        atime: time,
-        mtime: time,
-        ctime: time,
-        btime: time,
-        generation,
-    }
+    let (mode, uid, gid, nlink, blocks, rdev) = (0o644, 0, 0, 1, 0, 0);
+    Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime: time, mtime: time, ctime: time, btime: time }
 }
 
 fn file(ino: u64) -> Reply {
