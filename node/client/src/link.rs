@@ -48,7 +48,7 @@ pub(crate) struct Link {
     pub(crate) writers: Writers,
     /// What is answered without a trip.
     pub(crate) cache: Cache,
-    pub(crate) forgets: Forgets,
+    pub(crate) forgets: Arc<Forgets>,
     pub(crate) versions: Versions,
     pub(crate) trips: Trips,
     pub(crate) lease: Mutex<Option<Lease>>,
@@ -74,6 +74,7 @@ const ANSWERED_KEPT: usize = 1 << 16;
 
 impl Link {
     pub(crate) fn new(client: Client, options: Options, is_of_ticket: bool) -> Arc<Self> {
+        let forgets = Arc::<Forgets>::default();
         Arc::new(Self {
             client,
             options,
@@ -83,8 +84,8 @@ impl Link {
             slots: Slots::default(),
             stream: Stream::default(),
             writers: Writers::default(),
-            cache: Cache::default(),
-            forgets: Forgets::default(),
+            cache: Cache::new(Arc::clone(&forgets)),
+            forgets,
             versions: Versions::default(),
             trips: Trips::default(),
             lease: Mutex::new(None),

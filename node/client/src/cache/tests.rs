@@ -308,6 +308,6 @@ fn what_is_kept_is_bounded() {
         cache.call(&op, &ok(file(number + 2)));
         cache.answer(&op);
     }
-    let (names, nodes) = cache.0.lock().sizes();
+    let (names, nodes) = cache.state.lock().sizes();
     assert!(names <= 1 << 17 && nodes <= 2 << 16, "{names} names, {nodes} inodes");
 }
