@@ -22,6 +22,7 @@ mod forgets;
 mod keeper;
 mod link;
 mod options;
+mod prefetch;
 mod remote;
 mod shape;
 mod slots;

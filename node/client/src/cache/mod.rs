@@ -26,7 +26,8 @@ use std::sync::Arc;
 
 use objstore_base::error::{Error, Posix, Result};
 use objstore_files::{
-    Answer, Attr, AttributeOp, Change, DirEntry, Kind, Make, NAME_BYTES_MAX, NameOp, Names, Op, OpenOp, Reply, RequestId,
+    Answer, Attr, AttributeOp, Change, DirEntry, Kind, Make, NAME_BYTES_MAX, NameOp, Names, Op, OpenOp, Reply,
+    RequestId, Traits,
 };
 use parking_lot::Mutex;
 
@@ -43,6 +44,15 @@ pub(crate) struct Cache {
     state: Mutex<State>,
     /// Takes the references that the store gets back.
     forgets: Arc<Forgets>,
+}
+
+/// What the store tells with an answer.
+#[derive(Debug, Default)]
+pub(crate) struct Besides {
+    /// The attributes of what the call changed.
+    pub(crate) attrs: Vec<Attr>,
+    /// What the inodes of the reply do not have.
+    pub(crate) traits: Vec<Traits>,
 }
 
 /// A call on its way.
@@ -119,41 +129,25 @@ impl Cache {
         Begun { stamp: state.stamp(), effects }
     }
 
-    /// The call of a request has an answer. `attrs`: those that the store told besides, of what the call changed.
+    /// The call of a request has an answer.
     pub(crate) fn finish(
         &self,
         begun: Begun,
         op: &Op<'_>,
-        (answer, attrs): (&Result<Answer>, &[Attr]),
+        (answer, besides): (&Result<Answer>, &Besides),
         request: Option<RequestId>,
     ) {
-        let Begun { stamp, effects } = begun;
         let state = &mut *self.state.lock();
-        let reply = answer.as_ref().map(|answer| &answer.reply);
-        let is_kept = match request {
-            // The outcome may be one that a process before this one had recorded, and others changed since.
-            Some(request) => !request.resent,
-            // An inode about which only the mount itself asks may have no reference at the store.
-            None => !matches!(op, Op::Attributes(_) | Op::Opens(_)),
-        };
-        match effects {
-            Some(effects) => {
-                // The kernel holds a file that it writes, and a directory while it changes its names.
-                let attrs = if is_kept && request.is_some() { attrs } else { &[] };
-                let clean = effects.finish(state, stamp, attrs);
-                if let (Ok(reply), true) = (reply, clean && is_kept) {
-                    keep_changed(state, stamp, op, reply);
-                }
-            }
-            None if is_kept => keep_told(state, stamp, op, reply),
-            None => {}
-        }
-        match answer {
-            // The kernel looks again after ESTALE, and has to see what the store has.
-            Err(Error::Posix(Posix::Stale)) => state.clear(),
-            Ok(_) | Err(Error::Posix(_)) => {}
-            // Such as a grant that was taken away.
-            Err(_) => state.clear(),
+        finish(state, begun, op, (answer, besides), request);
+        self.give_back(state);
+    }
+
+    /// Look-ups that the node made for itself have an answer: it owns their references.
+    pub(crate) fn fetched(&self, begun: Begun, op: &Op<'_>, (answer, besides): (&Result<Answer>, &Besides)) {
+        let state = &mut *self.state.lock();
+        finish(state, begun, op, (answer, besides), None);
+        if let Ok(Answer { reply: Reply::Attrs(all), .. }) = answer {
+            all.iter().flatten().for_each(|attr| state.own(attr.ino));
         }
         self.give_back(state);
     }
@@ -185,6 +179,46 @@ impl Cache {
     /// Hands on the references that the store gets back.
     fn give_back(&self, state: &mut State) {
         state.returned().into_iter().for_each(|(ino, count)| self.forgets.add_owned(ino, count));
+    }
+}
+
+/// A call of a request has an answer, with what the store tells besides.
+fn finish(
+    state: &mut State,
+    begun: Begun,
+    op: &Op<'_>,
+    (answer, besides): (&Result<Answer>, &Besides),
+    request: Option<RequestId>,
+) {
+    let Begun { stamp, effects } = begun;
+    let reply = answer.as_ref().map(|answer| &answer.reply);
+    let is_kept = match request {
+        // The outcome may be one that a process before this one had recorded, and others changed since.
+        Some(request) => !request.resent,
+        // An inode about which only the mount itself asks may have no reference at the store.
+        None => !matches!(op, Op::Attributes(_) | Op::Opens(_)),
+    };
+    match effects {
+        Some(effects) => {
+            // The kernel holds a file that it writes, and a directory while it changes its names.
+            let attrs = if is_kept && request.is_some() { &*besides.attrs } else { &[] };
+            let clean = effects.finish(state, stamp, attrs);
+            if let (Ok(reply), true) = (reply, clean && is_kept) {
+                keep_changed(state, stamp, op, reply);
+            }
+        }
+        None if is_kept => keep_told(state, stamp, op, reply),
+        None => {}
+    }
+    if let (Ok(reply), true) = (reply, is_kept) {
+        keep_traits(state, stamp, reply, &besides.traits);
+    }
+    match answer {
+        // The kernel looks again after ESTALE, and has to see what the store has.
+        Err(Error::Posix(Posix::Stale)) => state.clear(),
+        Ok(_) | Err(Error::Posix(_)) => {}
+        // Such as a grant that was taken away.
+        Err(_) => state.clear(),
     }
 }
 
@@ -257,6 +291,24 @@ fn keep_told(state: &mut State, stamp: u64, op: &Op<'_>, reply: std::result::Res
         // A file that is opened for appending may be one that can only be appended to.
         (Op::Opens(OpenOp::CheckOpen { ino, appends: false }), Ok(_)) if state.is_attr_since(stamp, *ino) => {
             state.set_unprotected(*ino);
+        }
+        _ => {}
+    }
+}
+
+/// Keeps what the inodes of a reply do not have, if their attributes are kept.
+fn keep_traits(state: &mut State, stamp: u64, reply: &Reply, traits: &[Traits]) {
+    let mut keep = |attr: &Attr, traits: Traits| {
+        if state.is_attr_since(stamp, attr.ino) && state.attr(attr.ino).is_some() {
+            state.set_traits(attr.ino, traits);
+        }
+    };
+    match reply {
+        Reply::Attr(attr) => traits.first().into_iter().for_each(|traits| keep(attr, *traits)),
+        Reply::Attrs(all) => {
+            for (looked, traits) in all.iter().zip(traits) {
+                looked.iter().for_each(|attr| keep(attr, *traits));
+            }
         }
         _ => {}
     }

@@ -112,6 +112,20 @@ impl Nodes {
         (left, false)
     }
 
+    /// The store has counted a reference that the kernel does not hold. One is enough, and none is kept without attributes.
+    pub(super) fn own(&mut self, ino: u64) {
+        let node = self.keep(ino);
+        let is_kept = node.attr.is_some() || node.counted > 0;
+        let more = if is_kept { node.owned } else { node.owned + 1 };
+        node.owned = u64::from(is_kept);
+        if more > 0 {
+            self.returned.push((ino, more));
+        }
+        if !is_kept {
+            self.drop_node(ino);
+        }
+    }
+
     /// The attributes of an inode are not known any more.
     pub(super) fn drop_attr(&mut self, ino: u64) {
         if let Some(node) = self.nodes.get_mut(&ino) {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use objstore_files::{Attr, DirEntry, WhichAcl};
+use objstore_files::{Attr, DirEntry, Traits, WhichAcl};
 
 use super::nodes::Nodes;
 
@@ -248,6 +248,19 @@ impl State {
         self.nodes.get(ino).is_some_and(|node| node.is_unprotected)
     }
 
+    /// What an inode does not have; what is not told may be known already.
+    pub(super) fn set_traits(&mut self, ino: u64, traits: Traits) {
+        let node = self.nodes.keep(ino);
+        node.is_incapable |= traits.no_capabilities;
+        node.is_unprotected |= traits.no_protection;
+        for (has_none, which) in [(traits.no_access_acl, WhichAcl::Access), (traits.no_default_acl, WhichAcl::Default)]
+        {
+            if has_none {
+                node.set_no_acl(which);
+            }
+        }
+    }
+
     pub(super) fn drop_attr(&mut self, ino: u64) {
         self.invalidate(self.place(ino, None, true));
         self.nodes.drop_attr(ino);
@@ -280,6 +293,11 @@ impl State {
     pub(super) fn clear_all(&mut self) {
         self.clear();
         self.nodes.give_back();
+    }
+
+    /// The store has counted a reference of the node's own.
+    pub(super) fn own(&mut self, ino: u64) {
+        self.nodes.own(ino);
     }
 
     /// The references that the store gets back.
