@@ -81,6 +81,13 @@ fn looked_up(session: &FileSession, parent: u64, name: &str) -> Option<Attr> {
     }
 }
 
+/// Looks a name up at the store, and returns the reference: what nothing but the node's kernel holds is collected.
+fn looked_at(pair: &Pair, parent: u64, name: &str) -> Option<Attr> {
+    let found = looked_up(&pair.local, parent, name)?;
+    request(&pair.local, |files| files.forget(found.ino, 1u64)).expect("returned");
+    Some(found)
+}
+
 /// The inodes that the node's kernel holds, with the references that were counted for it.
 #[derive(Default)]
 struct Held(BTreeMap<u64, u64>);
@@ -88,6 +95,11 @@ struct Held(BTreeMap<u64, u64>);
 impl Held {
     fn add(&mut self, ino: u64) {
         *self.0.entry(ino).or_default() += 1;
+    }
+
+    /// One of the directories, or something else, which may be a directory too.
+    fn place(&self, rng: &mut Choices, directories: &[u64]) -> u64 {
+        if rng.once_in(5) { self.any(rng) } else { *rng.of(directories) }
     }
 
     fn any(&self, rng: &mut Choices) -> u64 {
@@ -102,9 +114,10 @@ fn change(pair: &Pair, rng: &mut Choices, directories: &[u64], held: &mut Held) 
     }
     let is_node = rng.once_in(2);
     let session = if is_node { &pair.node } else { &pair.local };
-    let (parent, other) = (*rng.of(directories), *rng.of(directories));
+    let (parent, other) = (held.place(rng, directories), held.place(rng, directories));
     let (name, other_name) = (*rng.of(&NAMES), *rng.of(&NAMES));
-    let found = looked_up(session, parent, name).map(|attr| attr.ino);
+    let found = if is_node { looked_up(session, parent, name) } else { looked_at(pair, parent, name) };
+    let found = found.map(|attr| attr.ino);
     found.into_iter().filter(|_| is_node).for_each(|ino| held.add(ino));
     // Files that have lost their names are changed as well.
     let ino = found.filter(|_| !rng.once_in(4)).unwrap_or_else(|| held.any(rng));
@@ -138,6 +151,8 @@ fn change(pair: &Pair, rng: &mut Choices, directories: &[u64], held: &mut Held) 
     }
     if is_node {
         held.add(new);
+    } else {
+        request(session, |files| files.forget(new, 1u64)).expect("returned");
     }
 }
 
@@ -160,8 +175,8 @@ fn change_by_s3(pair: &Pair, rng: &mut Choices, directories: &[u64]) {
 /// Compares what the node answers with what the store has.
 fn compare(pair: &Pair, rng: &mut Choices, directories: &[u64], held: &mut Held) {
     for _ in 0..4 {
-        let (parent, name) = (*rng.of(directories), *rng.of(&NAMES));
-        let (here, there) = (looked_up(&pair.node, parent, name), looked_up(&pair.local, parent, name));
+        let (parent, name) = (held.place(rng, directories), *rng.of(&NAMES));
+        let (here, there) = (looked_up(&pair.node, parent, name), looked_at(pair, parent, name));
         assert_eq!(here, there, "{name} in {parent}");
         let Some(found) = here else { continue };
         held.add(found.ino);
@@ -170,11 +185,28 @@ fn compare(pair: &Pair, rng: &mut Choices, directories: &[u64], held: &mut Held)
         let capability = request(&pair.node, |files| files.xattr(found.ino, "security.capability"));
         assert!(matches!(capability, Err(Error::Posix(Posix::NoData))), "{capability:?}");
     }
+    if rng.once_in(4) {
+        compare_listings(pair, held.place(rng, directories), rng.once_in(2), held);
+    }
     let ino = held.any(rng);
     let attr = |session: &FileSession| request(session, |files| files.attr(ino)).ok();
     let here = attr(&pair.node);
     assert!(here.is_some(), "{ino} is referenced");
     assert_eq!(here, attr(&pair.local), "an inode that the kernel holds");
+}
+
+/// Compares a directory and all that is in it.
+fn compare_listings(pair: &Pair, directory: u64, is_listed: bool, held: &mut Held) {
+    let names = |session: &FileSession| request(session, |files| files.read_dir(directory, None::<String>, NAMES_MAX)).ok();
+    let (here, there) = (names(&pair.node), names(&pair.local));
+    assert_eq!(here, there, "names in {directory}");
+    let entries = here.unwrap_or_default().entries;
+    let looked = request(&pair.node, |files| files.lookup_all(directory, &entries, is_listed)).expect("looked up");
+    for (entry, looked) in entries.iter().zip(looked) {
+        let looked = looked.ok();
+        assert_eq!(looked, looked_at(pair, directory, &entry.name), "{} in {directory}", entry.name);
+        looked.into_iter().for_each(|attr| held.add(attr.ino));
+    }
 }
 
 /// Random changes of a bucket and what a node shows of them; how many of its look-ups took a trip, of how many.
@@ -186,10 +218,6 @@ fn differ(seed: u64, rounds: u32) -> (u64, u64) {
         held.add(directories[1]);
         for _ in 0..rounds {
             change(&pair, &mut rng, &directories, &mut held);
-            if rng.once_in(20) {
-                let directory = *rng.of(&directories);
-                request(&pair.node, |files| files.read_dir(directory, None::<String>, NAMES_MAX)).expect("names");
-            }
             compare(&pair, &mut rng, &directories, &mut held);
             let ino = held.any(&mut rng);
             if rng.once_in(4) && !directories.contains(&ino) {
