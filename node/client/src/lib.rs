@@ -21,6 +21,7 @@ mod connect;
 mod forgets;
 mod keeper;
 mod link;
+mod misses;
 mod options;
 mod prefetch;
 mod remote;

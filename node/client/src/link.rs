@@ -17,8 +17,8 @@ use tokio::sync::{Notify, watch};
 use crate::Clock;
 use crate::cache::Cache;
 use crate::forgets::Forgets;
+use crate::misses::Misses;
 use crate::options::Options;
-use crate::prefetch::Prefetches;
 use crate::slots::Slots;
 use crate::stream::Stream;
 use crate::trips::Trips;
@@ -50,7 +50,7 @@ pub(crate) struct Link {
     /// What is answered without a trip.
     pub(crate) cache: Cache,
     pub(crate) forgets: Arc<Forgets>,
-    pub(crate) prefetches: Prefetches,
+    pub(crate) misses: Misses,
     pub(crate) versions: Versions,
     pub(crate) trips: Trips,
     pub(crate) lease: Mutex<Option<Lease>>,
@@ -88,7 +88,7 @@ impl Link {
             writers: Writers::default(),
             cache: Cache::new(Arc::clone(&forgets)),
             forgets,
-            prefetches: Prefetches::default(),
+            misses: Misses::default(),
             versions: Versions::default(),
             trips: Trips::default(),
             lease: Mutex::new(None),

@@ -40,7 +40,7 @@ impl Remote {
     /// Fetches a directory behind the look-ups in it that take trips.
     fn prefetch(&self, op: &Op<'_>) {
         let Op::Names(NameOp::Lookup { parent, .. }) = op else { return };
-        if self.link.is_fresh() && self.link.prefetches.missed(*parent, (self.link.clock())()) {
+        if self.link.is_fresh() && self.link.misses.missed(*parent, (self.link.clock())()) {
             self.runtime.spawn(prefetch::directory(Arc::clone(&self.link), *parent));
         }
     }

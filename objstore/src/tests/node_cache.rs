@@ -197,7 +197,8 @@ fn compare(pair: &Pair, rng: &mut Choices, directories: &[u64], held: &mut Held)
 
 /// Compares a directory and all that is in it.
 fn compare_listings(pair: &Pair, directory: u64, is_listed: bool, held: &mut Held) {
-    let names = |session: &FileSession| request(session, |files| files.read_dir(directory, None::<String>, NAMES_MAX)).ok();
+    let names =
+        |session: &FileSession| request(session, |files| files.read_dir(directory, None::<String>, NAMES_MAX)).ok();
     let (here, there) = (names(&pair.node), names(&pair.local));
     assert_eq!(here, there, "names in {directory}");
     let entries = here.unwrap_or_default().entries;

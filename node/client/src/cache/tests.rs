@@ -46,7 +46,7 @@ fn cache() -> Cache {
 }
 
 impl Cache {
-    /// A call has an answer, with which these attributes are told.
+    /// A call has an answer that brings these attributes.
     fn answered(&self, begun: Begun, op: &Op<'_>, (answer, attrs): (&Result<Answer>, &[Attr]), by: Option<RequestId>) {
         self.finish(begun, op, (answer, &Besides { attrs: attrs.to_vec(), traits: Vec::new() }), by);
     }
