@@ -48,10 +48,12 @@ impl Identity for Service {
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let controller = ServiceCapability { r#type: service::Type::ControllerService.into() };
         let groups = ServiceCapability { r#type: service::Type::GroupControllerService.into() };
+        let ranges = ServiceCapability { r#type: service::Type::SnapshotMetadataService.into() };
         let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
-        let capabilities = [Type::Service(controller), Type::Service(groups), Type::VolumeExpansion(online)]
-            .map(|capability| PluginCapability { r#type: Some(capability) });
-        let response = GetPluginCapabilitiesResponse { capabilities: capabilities.into() };
+        let services = [controller, groups, ranges].map(Type::Service);
+        let all = services.into_iter().chain([Type::VolumeExpansion(online)]);
+        let capabilities = all.map(|capability| PluginCapability { r#type: Some(capability) });
+        let response = GetPluginCapabilitiesResponse { capabilities: capabilities.collect() };
         answer("GetPluginCapabilities", request, |_| async { Ok(response) }).await
     }
 

@@ -51,6 +51,7 @@ use proto::csi::v1::controller_server::ControllerServer;
 use proto::csi::v1::group_controller_server::GroupControllerServer;
 use proto::csi::v1::identity_server::IdentityServer;
 use proto::csi::v1::node_server::NodeServer;
+use proto::csi::v1::snapshot_metadata_server::SnapshotMetadataServer;
 use tonic::service::Routes;
 
 pub use mounter::{MountOptions, MountState, Mounter};
@@ -118,11 +119,12 @@ fn is_node_id(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
 }
 
-/// The Identity, Controller and GroupController services, for a separate endpoint.
+/// The Identity, Controller, GroupController and SnapshotMetadata services, for a separate endpoint.
 pub fn controller_routes(store: Store, config: &Config) -> Routes {
     let controller = controller::Service::new(store, Arc::new(config.clone()));
     let group = GroupControllerServer::new(controller.clone());
-    identity_routes(config).add_service(ControllerServer::new(controller)).add_service(group)
+    let metadata = SnapshotMetadataServer::new(controller.clone());
+    identity_routes(config).add_service(ControllerServer::new(controller)).add_service(group).add_service(metadata)
 }
 
 /// The Identity and Node services, for a separate endpoint.

@@ -4,6 +4,7 @@ mod block;
 mod controller;
 mod group;
 mod inline;
+mod metadata;
 mod modify;
 mod node;
 mod recovery;

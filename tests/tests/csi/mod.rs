@@ -7,6 +7,7 @@ mod groups;
 mod inline;
 mod lost;
 mod mounts;
+mod ranges;
 mod recovery;
 mod remote;
 mod sanity;
