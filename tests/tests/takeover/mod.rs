@@ -2,6 +2,7 @@
 //!
 //! - Content is in a bucket of another Amphora. The data folder of a dead server is deleted.
 
+mod mounts;
 mod refusals;
 mod shared;
 mod zombies;
