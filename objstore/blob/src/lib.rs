@@ -99,6 +99,14 @@ struct Inner {
     first_epoch: u32,
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if let Some(remote) = &self.remote {
+            remote.close();
+        }
+    }
+}
+
 impl Blobs {
     /// Opens the blobs in `dir`.
     ///

@@ -335,7 +335,15 @@ impl File for RemoteFile {
         let away = self.away(offset, data.len() as u64);
         self.begin_change(offset, data.len() as u64)?;
         // A failed write leaves pages marked that hold what they held before.
-        self.local.write_at(data, offset).inspect_err(|_| self.take_back(&away))?;
+        if let Err(error) = self.local.write_at(data, offset) {
+            self.take_back(&away);
+            // A part may be there, past the end.
+            let length = self.state.lock().length;
+            if self.local.len()? > length {
+                self.local.set_len(length)?;
+            }
+            return Err(error);
+        }
         let mut state = self.state.lock();
         state.length = state.length.max(offset + data.len() as u64);
         Ok(())

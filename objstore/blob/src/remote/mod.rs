@@ -173,6 +173,12 @@ impl RemoteDisk {
         }))
     }
 
+    /// Lets go of all files, which refer to this in turn.
+    pub(crate) fn close(&self) {
+        let files = std::mem::take(&mut *self.0.files.write());
+        drop(files);
+    }
+
     /// Counts and sizes.
     pub(crate) fn stats(&self) -> RemoteStats {
         RemoteStats {

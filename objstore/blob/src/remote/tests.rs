@@ -393,7 +393,9 @@ fn random_run(seed: u64) {
                 synced.clone_from(&now);
             }
             9 => {
-                scene.server.fail_first(6, Fault::Status(503), |seen| seen.method == "PUT");
+                let (count, fault) =
+                    if random.below(2) == 0 { (6, Fault::Status(503)) } else { (1, Fault::LoseAnswer) };
+                scene.server.fail_first(count, fault, |seen| seen.method == "PUT");
                 if blobs.sync_file(id).is_ok() {
                     synced.clone_from(&now);
                 }
