@@ -116,16 +116,18 @@ impl Shared {
 
     /// Frees local space of what was used longest ago, if there is too much.
     fn evict(&self) {
-        let over = || self.cached.load(Relaxed) > self.cache_bytes;
-        let many = || self.files.read().len() > FILES_MAX;
-        if !over() && !many() {
-            return;
+        if self.cached.load(Relaxed) > self.cache_bytes || self.files.read().len() > FILES_MAX {
+            self.evict_to(self.cache_bytes / 10 * 9);
         }
+    }
+
+    /// Frees local space of what was used longest ago, until at most so many bytes are left.
+    fn evict_to(&self, most_bytes: u64) {
         let mut by_use: Vec<(u64, Name)> =
             self.files.read().iter().map(|(name, file)| (file.used.load(Relaxed), *name)).collect();
         by_use.sort_unstable_by_key(|(used, _)| *used);
         for (_, name) in by_use {
-            if self.cached.load(Relaxed) <= self.cache_bytes / 10 * 9 && self.files.read().len() <= FILES_MAX / 10 * 9 {
+            if self.cached.load(Relaxed) <= most_bytes && self.files.read().len() <= FILES_MAX / 10 * 9 {
                 return;
             }
             if let Some(file) = self.known(name) {

@@ -429,3 +429,54 @@ fn random_writes_kills_and_failures_agree_with_memory() {
         random_run(seed);
     }
 }
+
+#[test]
+fn writes_syncs_and_evictions_at_the_same_time_lose_nothing() {
+    const REGION: usize = 700_000;
+    let scene = Scene::new();
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = scene.try_open(dir.path(), 1, 1 << 20).unwrap();
+    let (id, file) = blobs.new_in_place().unwrap();
+    file.set_len(3 * REGION as u64).unwrap();
+    let done = AtomicBool::default();
+    let regions = std::thread::scope(|scope| {
+        let (blobs, file, done) = (&blobs, &file, &done);
+        let writers: Vec<_> = (0..3)
+            .map(|region| {
+                scope.spawn(move || {
+                    let (mut random, mut mine) = (Choices::with(region as u64), vec![0; REGION]);
+                    for _ in 0..40 {
+                        let at = random.below(REGION - 1);
+                        let len = 1 + random.below((REGION - at).min(40_000));
+                        let data = bytes(len, random.below(256) as u8);
+                        file.write_at(&data, (region * REGION + at) as u64).unwrap();
+                        mine[at..at + len].copy_from_slice(&data);
+                        blobs.mark_dirty(id);
+                        if random.below(4) == 0 {
+                            blobs.sync_file(id).unwrap();
+                        }
+                        let mut seen = vec![0; len];
+                        file.read_at(&mut seen, (region * REGION + at) as u64).unwrap();
+                        assert!(seen == data, "a write is not seen");
+                    }
+                    mine
+                })
+            })
+            .collect();
+        scope.spawn(move || {
+            while !done.load(Relaxed) {
+                file.forget_cached(0, u64::MAX);
+                blobs.tend().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        let regions: Vec<Vec<u8>> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        done.store(true, Relaxed);
+        regions
+    });
+    blobs.mark_dirty(id);
+    blobs.sync_dirty().unwrap();
+    drop((file, blobs));
+    let fresh = tempfile::tempdir().unwrap();
+    assert!(read(&*scene.open(fresh.path(), 2).file(id).unwrap()) == regions.concat());
+}
