@@ -470,9 +470,9 @@ fn writes_syncs_and_evictions_at_the_same_time_lose_nothing() {
                 std::thread::yield_now();
             }
         });
-        let regions: Vec<Vec<u8>> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        let joined: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         done.store(true, Relaxed);
-        regions
+        joined.into_iter().map(|region| region.unwrap()).collect::<Vec<Vec<u8>>>()
     });
     blobs.mark_dirty(id);
     blobs.sync_dirty().unwrap();
