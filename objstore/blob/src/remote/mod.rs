@@ -137,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// Forgets a file that nobody has open and that is in the bucket.
+    /// Forgets a file that no caller has open and that is in the bucket.
     fn drop_unused(&self, name: Name) {
         let mut files = self.files.write();
         let unused = files.get(&name).is_some_and(|file| {
@@ -146,7 +146,7 @@ impl Shared {
             Arc::strong_count(file) == 1 && elsewhere && !state.is_dirty() && !self.dirty.lock().contains(&name)
         });
         if unused && let Some(file) = files.remove(&name) {
-            // Under the lock, so that nobody opens it anew in between.
+            // Under the lock, so that no reader opens it again in between.
             let _ = self.local.remove(&self.path(name));
             let _ = file.sidecar.remove();
         }

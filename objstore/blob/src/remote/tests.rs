@@ -1,4 +1,4 @@
-//! Content in a bucket: what was synced is there when the data folder is gone, whatever the server and the bucket did.
+//! Content in a bucket: what was synced is there when the data folder is gone, the server was killed, or requests failed.
 
 use std::collections::HashSet;
 use std::path::Path;
