@@ -1,8 +1,8 @@
 //! Content in a bucket of another S3 store (`--content-url`): what was acknowledged is there when the server was killed and
 //! its local content deleted. The other store is an Amphora of its own.
 //!
-//! `AMPHORA_TEST_S3=URL` with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY names any other S3 store instead, and
-//! AMPHORA_TEST_S3_BUCKET a bucket of it that may be filled (docs/internals/testing.md).
+//! `AMPHORA_TEST_CONTENT=URL` with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY names any other S3 store instead, and
+//! AMPHORA_TEST_CONTENT_BUCKET a bucket of it that may be filled (docs/internals/testing.md).
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -23,7 +23,7 @@ struct Elsewhere {
 
 fn elsewhere(name: &str) -> Elsewhere {
     let given = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    if let (Some(endpoint), Some(bucket)) = (given("AMPHORA_TEST_S3"), given("AMPHORA_TEST_S3_BUCKET")) {
+    if let (Some(endpoint), Some(bucket)) = (given("AMPHORA_TEST_CONTENT"), given("AMPHORA_TEST_CONTENT_BUCKET")) {
         let unique = format!("{name}-{}", std::process::id());
         let options = content(&endpoint, &format!("s3://{bucket}/{unique}"));
         let keys = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"];
