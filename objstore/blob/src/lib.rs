@@ -97,11 +97,16 @@ struct Inner {
     remote: Option<RemoteDisk>,
     /// The epoch of the first id that was given out.
     first_epoch: u32,
+    /// The last field: the others still remove files.
+    _closes: Closes,
 }
 
-impl Drop for Inner {
+/// Lets go of the files of a bucket when it is dropped.
+struct Closes(Option<RemoteDisk>);
+
+impl Drop for Closes {
     fn drop(&mut self) {
-        if let Some(remote) = &self.remote {
+        if let Some(remote) = &self.0 {
             remote.close();
         }
     }
@@ -164,7 +169,18 @@ impl Blobs {
             remote.abort_uploads();
         }
         let preallocated = PreallocatedFiles::new(files.clone(), ids.clone(), helpers);
-        Ok(Self(Arc::new(Inner { ids, preallocated, files, segments, copy_max_bytes, poison, remote, first_epoch })))
+        let _closes = Closes(remote.clone());
+        Ok(Self(Arc::new(Inner {
+            ids,
+            preallocated,
+            files,
+            segments,
+            copy_max_bytes,
+            poison,
+            remote,
+            first_epoch,
+            _closes,
+        })))
     }
 
     /// The size in bytes up to which content is copied rather than shared, where the copy will probably be changed.
