@@ -152,6 +152,8 @@ impl Blobs {
         let ids = Arc::new(Ids::open(disk.clone(), dir, epoch, poison.clone())?);
         let last_epoch = remote.as_ref().map_or(0, |remote| remote.last_epoch);
         let remote = remote.map(|remote| RemoteDisk::new(disk.clone(), dir.to_owned(), ids.clone(), remote));
+        // Also if opening fails.
+        let _closes = Closes(remote.clone());
         let disk = remote.clone().map_or(disk, |remote| Arc::new(remote));
         let open = Arc::new(OpenFiles::new(disk.clone(), open_files));
         let mut files = Files::open(disk.clone(), dir.join("blobs"), open.clone(), poison.clone())?;
@@ -169,7 +171,6 @@ impl Blobs {
             remote.abort_uploads();
         }
         let preallocated = PreallocatedFiles::new(files.clone(), ids.clone(), helpers);
-        let _closes = Closes(remote.clone());
         Ok(Self(Arc::new(Inner {
             ids,
             preallocated,
