@@ -97,6 +97,19 @@ struct Inner {
     remote: Option<RemoteDisk>,
     /// The epoch of the first id that was given out.
     first_epoch: u32,
+    /// The last field: the others still remove files.
+    _closes: Closes,
+}
+
+/// Lets go of the files of a bucket when it is dropped.
+struct Closes(Option<RemoteDisk>);
+
+impl Drop for Closes {
+    fn drop(&mut self) {
+        if let Some(remote) = &self.0 {
+            remote.close();
+        }
+    }
 }
 
 impl Blobs {
@@ -139,6 +152,8 @@ impl Blobs {
         let ids = Arc::new(Ids::open(disk.clone(), dir, epoch, poison.clone())?);
         let last_epoch = remote.as_ref().map_or(0, |remote| remote.last_epoch);
         let remote = remote.map(|remote| RemoteDisk::new(disk.clone(), dir.to_owned(), ids.clone(), remote));
+        // Also if opening fails.
+        let _closes = Closes(remote.clone());
         let disk = remote.clone().map_or(disk, |remote| Arc::new(remote));
         let open = Arc::new(OpenFiles::new(disk.clone(), open_files));
         let mut files = Files::open(disk.clone(), dir.join("blobs"), open.clone(), poison.clone())?;
@@ -156,7 +171,17 @@ impl Blobs {
             remote.abort_uploads();
         }
         let preallocated = PreallocatedFiles::new(files.clone(), ids.clone(), helpers);
-        Ok(Self(Arc::new(Inner { ids, preallocated, files, segments, copy_max_bytes, poison, remote, first_epoch })))
+        Ok(Self(Arc::new(Inner {
+            ids,
+            preallocated,
+            files,
+            segments,
+            copy_max_bytes,
+            poison,
+            remote,
+            first_epoch,
+            _closes,
+        })))
     }
 
     /// The size in bytes up to which content is copied rather than shared, where the copy will probably be changed.

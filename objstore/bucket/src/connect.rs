@@ -2,6 +2,9 @@
 
 use std::sync::atomic::AtomicU64;
 
+use aws_config::environment::EnvironmentVariableRegionProvider;
+use aws_config::meta::region::RegionProviderChain;
+use aws_config::profile::ProfileFileRegionProvider;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
@@ -69,8 +72,14 @@ fn load(runtime: &Runtime, options: &Options) -> Result<SdkConfig> {
     if let Some(endpoint) = &options.endpoint {
         loader = loader.endpoint_url(endpoint);
     }
-    if let Some(region) = &options.region {
-        loader = loader.region(Region::new(region.clone()));
+    match (&options.region, &options.endpoint) {
+        (Some(region), _) => loader = loader.region(Region::new(region.clone())),
+        // The metadata service of a machine at AWS knows nothing of another store's region, and elsewhere nothing answers.
+        (None, Some(_)) => {
+            let set = RegionProviderChain::first_try(EnvironmentVariableRegionProvider::new());
+            loader = loader.region(set.or_else(ProfileFileRegionProvider::new()).or_else(Region::new(ENDPOINT_REGION)));
+        }
+        (None, None) => {}
     }
     // On its own thread, since the caller may be a task of another runtime.
     let config = std::thread::scope(|scope| scope.spawn(|| runtime.block_on(loader.load())).join());

@@ -276,7 +276,8 @@ impl RemoteFile {
 
     /// Frees local space of chunks that are in the bucket too. `false` if the file is in use.
     pub(super) fn evict(&self, range: &std::ops::Range<u64>) -> bool {
-        let Some(_alone) = self.guard.try_write() else { return false };
+        // What a save has taken counts as unchanged, and is not in the bucket yet.
+        let (Some(_idle), Some(_alone)) = (self.saving.try_lock(), self.guard.try_write()) else { return false };
         let mut state = self.state.lock();
         if state.kind == Kind::Filling {
             return false;
@@ -335,7 +336,20 @@ impl File for RemoteFile {
         let away = self.away(offset, data.len() as u64);
         self.begin_change(offset, data.len() as u64)?;
         // A failed write leaves pages marked that hold what they held before.
-        self.local.write_at(data, offset).inspect_err(|_| self.take_back(&away))?;
+        let mut written = self.local.write_at(data, offset);
+        if written.as_ref().is_err_and(is_full) {
+            self.shared.evict_to(0);
+            written = self.local.write_at(data, offset);
+        }
+        if let Err(error) = written {
+            self.take_back(&away);
+            // A part may be there, past the end.
+            let length = self.state.lock().length;
+            if self.local.len()? > length {
+                self.local.set_len(length)?;
+            }
+            return Err(error);
+        }
         let mut state = self.state.lock();
         state.length = state.length.max(offset + data.len() as u64);
         Ok(())

@@ -116,16 +116,18 @@ impl Shared {
 
     /// Frees local space of what was used longest ago, if there is too much.
     fn evict(&self) {
-        let over = || self.cached.load(Relaxed) > self.cache_bytes;
-        let many = || self.files.read().len() > FILES_MAX;
-        if !over() && !many() {
-            return;
+        if self.cached.load(Relaxed) > self.cache_bytes || self.files.read().len() > FILES_MAX {
+            self.evict_to(self.cache_bytes / 10 * 9);
         }
+    }
+
+    /// Frees local space of what was used longest ago, until at most so many bytes are left.
+    fn evict_to(&self, most_bytes: u64) {
         let mut by_use: Vec<(u64, Name)> =
             self.files.read().iter().map(|(name, file)| (file.used.load(Relaxed), *name)).collect();
         by_use.sort_unstable_by_key(|(used, _)| *used);
         for (_, name) in by_use {
-            if self.cached.load(Relaxed) <= self.cache_bytes / 10 * 9 && self.files.read().len() <= FILES_MAX / 10 * 9 {
+            if self.cached.load(Relaxed) <= most_bytes && self.files.read().len() <= FILES_MAX / 10 * 9 {
                 return;
             }
             if let Some(file) = self.known(name) {
@@ -135,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// Forgets a file that nobody has open and that is in the bucket.
+    /// Forgets a file that no caller has open and that is in the bucket.
     fn drop_unused(&self, name: Name) {
         let mut files = self.files.write();
         let unused = files.get(&name).is_some_and(|file| {
@@ -144,7 +146,7 @@ impl Shared {
             Arc::strong_count(file) == 1 && elsewhere && !state.is_dirty() && !self.dirty.lock().contains(&name)
         });
         if unused && let Some(file) = files.remove(&name) {
-            // Under the lock, so that nobody opens it anew in between.
+            // Under the lock, so that no reader opens it again in between.
             let _ = self.local.remove(&self.path(name));
             let _ = file.sidecar.remove();
         }
@@ -171,6 +173,12 @@ impl RemoteDisk {
             hits: AtomicU64::default(),
             misses: AtomicU64::default(),
         }))
+    }
+
+    /// Lets go of all files, which refer to this in turn.
+    pub(crate) fn close(&self) {
+        let files = std::mem::take(&mut *self.0.files.write());
+        drop(files);
     }
 
     /// Counts and sizes.

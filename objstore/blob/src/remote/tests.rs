@@ -1,4 +1,4 @@
-//! Content in a bucket: what was synced is there when the data folder is gone, whatever the server and the bucket did.
+//! Content in a bucket: what was synced is there when the data folder is gone, the server was killed, or requests failed.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -393,7 +393,9 @@ fn random_run(seed: u64) {
                 synced.clone_from(&now);
             }
             9 => {
-                scene.server.fail_first(6, Fault::Status(503), |seen| seen.method == "PUT");
+                let (count, fault) =
+                    if random.below(2) == 0 { (6, Fault::Status(503)) } else { (1, Fault::LoseAnswer) };
+                scene.server.fail_first(count, fault, |seen| seen.method == "PUT");
                 if blobs.sync_file(id).is_ok() {
                     synced.clone_from(&now);
                 }
@@ -426,4 +428,55 @@ fn random_writes_kills_and_failures_agree_with_memory() {
     for seed in 0..8 {
         random_run(seed);
     }
+}
+
+#[test]
+fn writes_syncs_and_evictions_at_the_same_time_lose_nothing() {
+    const REGION: usize = 700_000;
+    let scene = Scene::new();
+    let dir = tempfile::tempdir().unwrap();
+    let blobs = scene.try_open(dir.path(), 1, 1 << 20).unwrap();
+    let (id, file) = blobs.new_in_place().unwrap();
+    file.set_len(3 * REGION as u64).unwrap();
+    let done = AtomicBool::default();
+    let regions = std::thread::scope(|scope| {
+        let (blobs, file, done) = (&blobs, &file, &done);
+        let writers: Vec<_> = (0..3)
+            .map(|region| {
+                scope.spawn(move || {
+                    let (mut random, mut mine) = (Choices::with(region as u64), vec![0; REGION]);
+                    for _ in 0..40 {
+                        let at = random.below(REGION - 1);
+                        let len = 1 + random.below((REGION - at).min(40_000));
+                        let data = bytes(len, random.below(256) as u8);
+                        file.write_at(&data, (region * REGION + at) as u64).unwrap();
+                        mine[at..at + len].copy_from_slice(&data);
+                        blobs.mark_dirty(id);
+                        if random.below(4) == 0 {
+                            blobs.sync_file(id).unwrap();
+                        }
+                        let mut seen = vec![0; len];
+                        file.read_at(&mut seen, (region * REGION + at) as u64).unwrap();
+                        assert!(seen == data, "a write is not seen");
+                    }
+                    mine
+                })
+            })
+            .collect();
+        scope.spawn(move || {
+            while !done.load(Relaxed) {
+                file.forget_cached(0, u64::MAX);
+                blobs.tend().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        let joined: Vec<_> = writers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
+        done.store(true, Relaxed);
+        joined.into_iter().map(|region| region.unwrap()).collect::<Vec<Vec<u8>>>()
+    });
+    blobs.mark_dirty(id);
+    blobs.sync_dirty().unwrap();
+    drop((file, blobs));
+    let fresh = tempfile::tempdir().unwrap();
+    assert!(read(&*scene.open(fresh.path(), 2).file(id).unwrap()) == regions.concat());
 }

@@ -1,4 +1,4 @@
-//! An S3 server in memory, which fails as it is told.
+//! An S3 server in memory, which fails as the test chooses.
 //!
 //! - It speaks HTTP/1.1 on a port of the loopback interface, so that a real client is tested, with its retries.
 //! - It knows what the store uses: objects with conditions, ranges and metadata, multipart uploads, listings, removal.
@@ -138,7 +138,7 @@ impl FakeS3 {
         *self.shared.choose.lock() = None;
     }
 
-    /// Answers listings as they are now, whatever changes, until it is called with `false`.
+    /// Answers listings as they are now, until it is called with `false`.
     pub fn keep_listing(&self, old: bool) {
         let mut content = self.shared.content.lock();
         content.old_listing = old.then(|| content.objects.clone());
