@@ -74,11 +74,15 @@ impl Fault {
                 std::thread::sleep(pause);
                 mount.proxy.delay(Duration::ZERO);
             }
-            Self::NodeIsKilled => mount.processes("node").into_iter().for_each(|pid| send(pid, Signal::KILL)),
+            Self::NodeIsKilled => {
+                await_holder(mount);
+                mount.processes("node").into_iter().for_each(|pid| send(pid, Signal::KILL));
+            }
             Self::NodeIsStopped => stop(&mount.processes("node"), pause),
             Self::HolderIsKilled => mount.processes("holder").into_iter().for_each(|pid| send(pid, Signal::KILL)),
             Self::HolderIsStopped => stop(&mount.processes("holder"), pause),
             Self::NodeIsKilledBesideAStoppedHolder => {
+                await_holder(mount);
                 let holder = mount.processes("holder");
                 holder.iter().for_each(|pid| send(*pid, Signal::STOP));
                 mount.processes("node").into_iter().for_each(|pid| send(pid, Signal::KILL));
@@ -95,6 +99,13 @@ impl Fault {
             Self::ServerIsStopped => stop(&server.pid().into_iter().collect::<Vec<_>>(), pause),
         }
     }
+}
+
+/// Waits until a holder has the mount, after the death of the last one: if both die, no process has its device.
+fn await_holder(mount: &Remote) {
+    let has_come = || (!mount.processes("holder").is_empty()).then_some(());
+    wait_until(Duration::from_secs(30), has_come).expect("the next holder");
+    std::thread::sleep(Duration::from_millis(500));
 }
 
 fn stop(pids: &[u32], pause: Duration) {
