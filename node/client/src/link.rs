@@ -76,7 +76,7 @@ const ANSWERED_KEPT: usize = 1 << 16;
 
 impl Link {
     pub(crate) fn new(client: Client, options: Options, is_of_ticket: bool) -> Arc<Self> {
-        let forgets = Arc::<Forgets>::default();
+        let (forgets, resumes) = (Arc::<Forgets>::default(), options.resumes);
         Arc::new(Self {
             client,
             options,
@@ -86,7 +86,7 @@ impl Link {
             slots: Slots::default(),
             stream: Stream::default(),
             writers: Writers::default(),
-            cache: Cache::new(Arc::clone(&forgets)),
+            cache: Cache::new(Arc::clone(&forgets), resumes),
             forgets,
             misses: Misses::default(),
             versions: Versions::default(),

@@ -68,7 +68,7 @@ impl Answered {
         Self { traits: traits.iter().take(LOOKUPS_PER_CALL).map(|traits| bits(*traits)).collect(), ..self }
     }
 
-    /// What the inodes of the reply do not have; of those beyond the end nothing is told.
+    /// What the inodes of the reply do not have; those beyond the end are left out.
     pub fn traits(&self) -> Vec<Traits> {
         self.traits.iter().take(LOOKUPS_PER_CALL).map(|told| of_bits(*told)).collect()
     }

@@ -70,7 +70,7 @@ impl Wanted {
     }
 }
 
-/// The inodes of a reply. One that could not be looked up has no number, and nothing is told of it.
+/// The inodes of a reply. One that could not be looked up has no number, and no traits.
 fn inos(reply: &Reply) -> Vec<u64> {
     match reply {
         Reply::Attr(attr) => vec![attr.ino],

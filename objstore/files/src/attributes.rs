@@ -52,7 +52,7 @@ pub struct Attr {
     pub btime: Timestamp,
 }
 
-/// What an inode does not have, as far as it is told: a kernel asks for it before it writes to a file or shows it.
+/// What an inode is known not to have: a kernel asks for it before it writes to a file or shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traits {
     /// It has no capabilities (capabilities(7)).

@@ -8,7 +8,7 @@ use super::types::{Acl, Change, SetAcl, WhichAcl};
 use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Inode, InodeKind};
 
-/// What an inode does not have; nothing is told of one that cannot be read.
+/// What an inode does not have; nothing is known of one that cannot be read.
 fn traits(inode: Option<Inode>) -> Traits {
     let Some(inode) = inode else { return Traits::default() };
     let has_none = |which: WhichAcl| matches!(inode.acl(which.attribute()), Ok(None));

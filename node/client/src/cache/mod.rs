@@ -14,7 +14,8 @@
 //! - Names, inodes and counts are bounded; beyond the bounds a part is dropped, or the store is asked.
 //!
 //! It is memory: a process that takes the mount over begins with nothing. A FORGET of the kernel may then name more
-//! references than the store counted, which the store expects of mounts that were taken over.
+//! references than the store counted, which the store expects of mounts that were taken over. So such a process keeps no
+//! reference that the kernel returns, and nothing of its inode.
 
 mod effects;
 mod nodes;
@@ -63,9 +64,10 @@ pub(crate) struct Begun {
 }
 
 impl Cache {
-    /// A cache that returns references through `forgets`.
-    pub(crate) fn new(forgets: Arc<Forgets>) -> Self {
-        Self { state: Mutex::default(), forgets }
+    /// A cache that returns references through `forgets`. If the process takes a mount over (`resumes`), the kernel returns
+    /// references with its own that an earlier process answered and the store never counted: none is kept then.
+    pub(crate) fn new(forgets: Arc<Forgets>, resumes: bool) -> Self {
+        Self { state: Mutex::new(State::new(!resumes)), forgets }
     }
 
     /// The changes of others are followed from now on: what is asked from now on may be kept.

@@ -89,7 +89,7 @@ impl Nodes {
     }
 
     /// The kernel returns references. Of those that the store has counted, one is owned from now on if `keeps` and the
-    /// attributes are known. How many go back to the store; `None` if the inode is not known here any more.
+    /// attributes are known. Returns how many go back to the store, and whether the store still has one of what is kept here.
     pub(super) fn forget(&mut self, ino: u64, count: u64, keeps: bool) -> (u64, bool) {
         let Some(node) = self.nodes.get_mut(&ino) else { return (count, false) };
         let taken = count.min(node.counted);

@@ -38,6 +38,8 @@ struct Directory {
 
 pub(super) struct State {
     pub(super) follows: bool,
+    /// Whether references that the kernel returns may be kept.
+    keeps: bool,
     directories: HashMap<u64, Directory>,
     /// Names in all directories.
     names: usize,
@@ -56,6 +58,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             follows: false,
+            keeps: true,
             directories: HashMap::new(),
             names: 0,
             nodes: Nodes::default(),
@@ -69,6 +72,11 @@ impl Default for State {
 }
 
 impl State {
+    /// Nothing, of which references that the kernel returns may be kept or not.
+    pub(super) fn new(keeps: bool) -> Self {
+        Self { keeps, ..Self::default() }
+    }
+
     /// The number of the last invalidation.
     pub(super) fn stamp(&self) -> u64 {
         self.last
@@ -201,7 +209,7 @@ impl State {
     /// The kernel returns references: how many of them go back to the store. An inode of which all go back is not kept for
     /// this session any more.
     pub(super) fn forget(&mut self, ino: u64, count: u64) -> u64 {
-        let keeps = self.follows && !self.changing.contains_key(&ino);
+        let keeps = self.keeps && self.follows && !self.changing.contains_key(&ino);
         let (left, is_kept) = self.nodes.forget(ino, count, keeps);
         if !is_kept {
             self.invalidate(self.place(ino, None, true));

@@ -241,6 +241,24 @@ fn an_inode_that_the_kernel_forgot_is_answered_until_others_change_it() {
     assert_eq!(returned(), [(5, 1)], "it may have been this one");
 }
 
+/// The kernel returns references with its own that an earlier process answered: the store may have none left.
+#[test]
+fn a_process_that_took_a_mount_over_keeps_nothing_of_an_inode_that_the_kernel_forgot() {
+    let cache = Cache::new(Arc::default(), true);
+    cache.follow();
+    cache.call(&lookup("a"), &ok(file(5)));
+    assert_eq!(cache.here(&lookup("a")), Some(5));
+    assert_eq!(cache.forget(5, 4), 3, "one was counted here");
+    assert_eq!(cache.here(&lookup("a")), None);
+    let entry = DirEntry { name: "b".into(), ino: 6, kind: Kind::File };
+    let all = || NameOp::LookupAll { parent: DIRECTORY, entries: vec![entry.clone()].into(), listed: false };
+    let answer = ok(Reply::Attrs(vec![Ok(attr(6, Kind::File, 0))]));
+    cache.fetched(cache.begin(&all().into()), &all().into(), (&answer, &Besides::default()));
+    assert_eq!(cache.here(&lookup("b")), Some(6));
+    assert_eq!(cache.forget(6, 3), 3, "two of an earlier process, and the one that was fetched");
+    assert_eq!(cache.here(&lookup("b")), None);
+}
+
 #[test]
 fn what_was_fetched_ahead_is_answered_with_references_of_the_node() {
     let cache = cache();
