@@ -37,6 +37,7 @@ pub(super) async fn mount(service: &MountService, request: api::MountRequest) ->
         readahead_bytes: request.readahead_bytes,
         uncached: request.uncached,
         no_exec: request.no_exec,
+        group_access: false,
     };
     let (store, mounts) = (service.store.clone(), service.mounts.clone());
     let mounted = tokio::task::spawn_blocking(move || {

@@ -20,8 +20,10 @@ impl Request {
             look: Look {
                 uid: options.uid,
                 gid: options.gid,
+                group_access: options.group_access,
                 umask: options.umask,
                 uncached: options.direct,
+                no_exec: options.no_exec,
                 ..Look::default()
             },
             account: options.account.clone(),

@@ -17,7 +17,7 @@ use crate::{is_provisioned, status};
 
 /// The access with which a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     /// The account that owns the key.
     pub(super) account: Option<Account>,
     /// Whether the access is read-only.
@@ -42,7 +42,7 @@ pub(super) fn for_stage(
 }
 
 /// Authorizes publishing a staged volume; `None` without secrets, which narrows nothing.
-pub(super) fn for_publish(
+pub(crate) fn for_publish(
     store: &Store,
     bucket: &Bucket,
     secrets: &HashMap<String, String>,

@@ -107,19 +107,8 @@ impl Inner {
                 (bucket, opened)
             }
         };
-        let flags = &capability.flags;
-        let read_only = opened.read_only || request.readonly || capability.mode.is_read_only() || flags.bind.read_only;
-        let options = MountOptions {
-            read_only,
-            uid: flags.uid,
-            gid: flags.gid,
-            umask: flags.umask,
-            prefix: flags.prefix.clone(),
-            direct: false,
-            account_id: opened.account.as_ref().map(|account| account.id),
-            account: opened.account.map(|account| account.name),
-            credentials: None,
-        };
+        let no_exec = capability.flags.bind.no_exec;
+        let options = MountOptions { no_exec, ..opened.mount_options(capability, request.readonly) };
         let inline = Inline { owned: bucket == *name, bucket: bucket.to_string() };
         Ok(Stage {
             volume: name.to_string(),

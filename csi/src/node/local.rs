@@ -50,7 +50,7 @@ impl Local {
         let quota = parse_size(&size).ok().filter(|bytes| *bytes > 0).ok_or_else(|| {
             status::of(Error::invalid("size", &size, "use a number of bytes above 0, such as 512Mi or 1Gi"))
         })?;
-        let parameters = Parameters::parse(&given).map_err(status::of)?;
+        let parameters = Parameters::of_inline(&given).map_err(status::of)?;
         let free_bytes = self.store.stats().free_bytes;
         if quota > free_bytes {
             return Err(Status::resource_exhausted(format!(

@@ -3,6 +3,7 @@
 mod block;
 mod crowd;
 mod damaged;
+mod fs_group;
 mod groups;
 mod inline;
 mod lost;
