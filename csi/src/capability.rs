@@ -58,6 +58,12 @@ impl AccessMode {
         )
     }
 
+    /// Whether more than one node may use the volume, and one of them may write: there a lock of one node has to exclude
+    /// programs on another.
+    pub(crate) fn needs_common_locks(self) -> bool {
+        matches!(self, Self::MultiNodeSingleWriter | Self::MultiNodeMultiWriter)
+    }
+
     /// Whether the volume is read-only.
     pub(crate) fn is_read_only(self) -> bool {
         matches!(self, Self::SingleNodeReaderOnly | Self::MultiNodeReaderOnly)
@@ -193,6 +199,7 @@ pub(crate) mod tests {
         assert_eq!(AccessMode::from_name("UNKNOWN"), None);
         assert_eq!(MODES.iter().filter(|(mode, _)| mode.is_single_node()).count(), 4);
         assert_eq!(MODES.iter().filter(|(mode, _)| mode.is_read_only()).count(), 2);
+        assert_eq!(MODES.iter().filter(|(mode, _)| mode.needs_common_locks()).count(), 2);
     }
 
     #[test]

@@ -35,6 +35,10 @@ pub struct MountOptions {
     /// Cache no content of files in the kernel: each read and write asks the store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub direct: bool,
+    /// Leave file locks to the kernel of this node, which excludes programs on this mount alone. `None` in a record of an
+    /// earlier version, whose mount has agreed on it with its kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_locks: Option<bool>,
     /// The account whose key opened the bucket, by name; `None` if the driver opened a volume that it created.
     pub account: Option<String>,
     /// The account's id, which a later account of the same name does not have; `None` in a record of an earlier

@@ -28,7 +28,7 @@ use crate::kernel_mount::{KernelMount, abort, open_device};
 use crate::known::Known;
 use crate::locks::FileLocks;
 use crate::mountpoint::{self, Attachment, Mountinfo, MountpointState, mountpoint_state};
-use crate::options::{Options, REQUEST_BYTES_MAX};
+use crate::options::{Locks, Options, REQUEST_BYTES_MAX};
 use crate::passthrough::{OpenOptions, Opens};
 use crate::session::Session;
 use crate::shared_memory::{SharedMemory, Tables};
@@ -97,7 +97,8 @@ pub fn mount_kept(files: FileSession, at: &Path, options: Options, keep: Keep) -
 pub fn take_over(files: FileSession, held: Held, options: Options, fd_holder: Arc<FdHolder>) -> Result<Mount> {
     let failed = |source| Error::io("taking over", held.path(), source);
     let (device, memory) = held.descriptors().map_err(failed)?;
-    let shared = SharedMemory::open(memory).map_err(failed)?;
+    // The holder reads the device in place of a server, and no more once the mount is claimed.
+    let shared = SharedMemory::open(memory).map_err(failed)?.claimed();
     let agreement = Agreement { init: held.record.init.clone(), answer: held.record.answer.clone() };
     let session = adapter::Session::resume(device, &agreement).map_err(failed)?;
     // RESEND precedes the first read: requests that this process has read must not be sent to it again.
@@ -124,10 +125,11 @@ fn begin(files: FileSession, at: &Path, options: Options, keep: Option<Keep>) ->
     let place = mountpoint::pin(at)?;
     let failed = |source| Error::io("starting the session of", at, source);
     let tables = if files.cacheable().is_some() { Tables::OpensAndNodes } else { Tables::Opens };
-    let shared = SharedMemory::create(tables).map_err(failed)?;
+    let shared = SharedMemory::create(tables).map_err(failed)?.claimed();
     let device = open_device()?;
     let kernel_mount = KernelMount::new(&place, &device, &options, files.about().read_only)?;
-    let hello = adapter::Hello::read(device, files.keeps_locks()).map_err(failed)?;
+    let locks_at_store = files.keeps_locks() && options.locks == Locks::Store;
+    let hello = adapter::Hello::read(device, locks_at_store).map_err(failed)?;
     let kept = keep.and_then(|keep| deposit(&kernel_mount, &hello, &shared, keep));
     let session = hello.answer().map_err(failed);
     let session = session.inspect_err(|_| withdraw(kept.as_ref()))?;
@@ -217,7 +219,8 @@ fn serve(
     let invalidator = Invalidator::new(kernel, view, stats.clone(), (sharing.clone(), known.clone()));
     let backing = session.has(Feature::Passthrough).then(|| session.backing());
     let write_past = session.has(Feature::DirectIoAllowMmap);
-    let locks = FileLocks::new(files.clone(), session.keeps_locks(), files.about().inherited);
+    let locks = FileLocks::new(files.clone(), session.keeps_locks(), shared.clone());
+    shared.let_close(locks.are_kept());
     let open_options = OpenOptions { page_cache: options.page_cache, write_past, locks: locks.are_kept() };
     let opens = Opens::resume(shared, backing, (files.clone(), sharing.clone()), view, open_options);
     let filesystem = Parts {
@@ -232,6 +235,8 @@ fn serve(
         locks: locks.clone(),
         sees_callers,
     };
+    let forgotten = filesystem.known.take_forgotten();
+    forgotten.into_iter().for_each(|(node, lookups)| filesystem.serving(&files.own()).forget(node, lookups));
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();
     let (path, number) = (kernel_mount.path().to_owned(), kernel_mount.device().to_owned());

@@ -38,6 +38,7 @@ pub(super) async fn mount(service: &MountService, request: api::MountRequest) ->
         uncached: request.uncached,
         no_exec: request.no_exec,
         group_access: false,
+        node_locks: request.node_locks,
     };
     let (store, mounts) = (service.store.clone(), service.mounts.clone());
     let mounted = tokio::task::spawn_blocking(move || {
@@ -90,8 +91,9 @@ pub(super) async fn remount(
     request: api::RemountRequest,
 ) -> Result<api::RemountResponse, Status> {
     let dir = directory(&request.dir)?;
-    let api::RemountRequest { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec, .. } = request;
-    let remount = Remount { read_only, uid, gid, umask, readahead_bytes, uncached, no_exec, prefix };
+    let api::RemountRequest { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, .. } = request;
+    let (no_exec, node_locks) = (request.no_exec, request.node_locks);
+    let remount = Remount { read_only, uid, gid, umask, readahead_bytes, uncached, no_exec, node_locks, prefix };
     let mounts = service.mounts.clone();
     let remounted = tokio::task::spawn_blocking(move || mounts.remount(&dir, &remount)).await;
     finished(remounted)?.map_err(|error| status_of(&error))?;

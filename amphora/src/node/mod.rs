@@ -129,8 +129,13 @@ async fn serve(flags: NodeFlags, admin: Option<SocketPath>, notify: &Notify) -> 
     listeners.close(DRAIN_LIMIT).await;
     let ending =
         Ending::Stop { unmount: flags.unmount_at_exit, command: format!("amphora --admin-endpoint {admin} umount") };
-    blocking("leaving the mounts", move || mounts.end_all(&ending)).await?;
-    ended
+    let leaves = blocking("leaving the mounts", move || mounts.end_all(&ending)).await?;
+    match ended {
+        Ok(()) if flags.while_needed && leaves => {
+            Err(Failure::Left("the holder keeps the mount for the next process".into()))
+        }
+        ended => ended,
+    }
 }
 
 /// The CSI node service, with the volumes of an earlier process mounted.

@@ -28,6 +28,17 @@ pub(super) fn folder(settings: &Settings) -> Result<(), Failure> {
     checked.map_err(|error| Failure::failed(format!("--data-dir: {}", with_causes(&error))))
 }
 
+/// The options of the store, except the sessions that continue.
+pub(super) fn store(settings: &Settings) -> objstore::Options {
+    let mut options = objstore::Options::new(&settings.data_dir);
+    options.reserve = true;
+    options.bucket.clone_from(&settings.content);
+    options.master_key.clone_from(&settings.master_key);
+    options.master_key_in_bucket = settings.metadata.is_some() && settings.master_key.is_none();
+    options.root_key = settings.root_key.clone().map(|key| (key.access_key_id, key.secret));
+    options
+}
+
 /// COSI, with the URL of S3 for its Secrets.
 pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
     cosi::Config {

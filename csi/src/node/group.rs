@@ -1,12 +1,14 @@
 //! Targets for another group than that of their stage. CSI v1.12, MountVolume.volume_mount_group; Kubernetes, `fsGroup`.
 //!
-//! - A stage is mounted for the group that its first caller names, and targets for that group are binds of it. A target for
-//!   another group, or for none, has a mount of its own at its path: so pods of several groups use one volume on one node, and
-//!   each sees its own group.
+//! - A stage is mounted for the group that its caller names, and targets for that group, or for none, are binds of it. Before
+//!   its first target it is mounted again for a target of another group.
+//! - Beside others, a target for another group has a mount of its own at its path: so pods of several groups use one volume on
+//!   one node, and each sees its own group. It is refused where this node keeps the file locks, because two mounts would not
+//!   exclude each other's programs.
 //! - Nothing of the volume is changed for a group: the mount shows it. So a pod starts as fast with any number of files.
 //! - A target keeps what it shows as long as it is published.
 //!
-//! A crash leaves the target's record, whose mount may be missing or dead; recovery mounts it again.
+//! A crash leaves the record of the stage or of the target, whose mount may be missing or dead; recovery mounts it again.
 
 use std::path::Path;
 
@@ -20,20 +22,51 @@ use crate::mounter::{MountOptions, MountState};
 use crate::{path, status};
 
 impl Inner {
-    /// What a target shows for this capability. A target that an earlier version published shows the stage, and a stage of
-    /// an earlier version has no group.
-    pub(super) fn shown_for(&self, stage: &Stage, capability: &Capability, path: &Path) -> Shown {
-        let is_bound = |target: Target| target.volume == stage.volume && target.shown == Shown::Stage;
-        let was_bound = stage.group().is_none() && self.records.target(path).is_some_and(is_bound);
+    /// What a target shows for this capability, and the stage, which may have taken over the target's group. A target that an
+    /// earlier version published shows a stage without a group.
+    pub(super) fn shown_for(
+        &self,
+        stage: Stage,
+        capability: &Capability,
+        path: &Path,
+    ) -> Result<(Shown, Stage), Status> {
         let is_fixed = stage.options.gid.is_some() && !stage.options.group_access;
-        if was_bound || is_fixed || capability.kind == Kind::Block || capability.group == stage.group() {
-            return Shown::Stage;
+        let group = capability.group.filter(|group| !is_fixed && stage.group() != Some(*group));
+        let known = self.records.target(path).filter(|target| target.volume == stage.volume);
+        match (group, known.map(|target| target.shown)) {
+            (None, Some(Shown::Own { .. })) | (Some(_), Some(Shown::Stage)) if stage.group().is_some() => Err(
+                Status::already_exists(format!("the volume is published at \"{}\" for another group", path.display())),
+            ),
+            (None, _) | (Some(_), Some(Shown::Stage)) => Ok((Shown::Stage, stage)),
+            (Some(group), Some(Shown::Own { .. })) => Ok((Shown::Own { group }, stage)),
+            (Some(group), None) => match self.mount_for(&stage, group)? {
+                Some(stage) => Ok((Shown::Stage, stage)),
+                None if stage.options.node_locks == Some(true) => Err(other_group(&stage, group)),
+                None => Ok((Shown::Own { group }, stage)),
+            },
         }
-        Shown::Own { group: capability.group }
+    }
+
+    /// Mounts a stage without targets again, for this group. `None` if it has targets.
+    fn mount_for(&self, stage: &Stage, group: u32) -> Result<Option<Stage>, Status> {
+        let _guard = self.volume_locks.hold(&stage.volume)?;
+        if self.records.close_stage(&stage.volume).is_err() {
+            return Ok(None);
+        }
+        if let Err(status) = self.unmount_stage(stage) {
+            // The mount is still there, and the caller will retry.
+            self.records.put_stage(stage).map_err(status::of)?;
+            return Err(status);
+        }
+        let options = MountOptions { gid: Some(group), group_access: true, ..stage.options.clone() };
+        let stage = Stage { options, ..stage.clone() };
+        self.records.put_stage(&stage).map_err(status::of)?;
+        self.mount(&stage)?;
+        Ok(Some(stage))
     }
 
     /// Makes sure that the target has its own mount, for this group.
-    pub(super) fn show_own(&self, stage: &Stage, target: &Target, group: Option<u32>) -> Result<(), Status> {
+    pub(super) fn show_own(&self, stage: &Stage, target: &Target, group: u32) -> Result<(), Status> {
         if self.shows_target(stage, target)? {
             return Ok(());
         }
@@ -43,8 +76,8 @@ impl Inner {
         let options = MountOptions {
             read_only: stage.options.read_only || target.flags.read_only,
             no_exec: target.flags.no_exec,
-            gid: group,
-            group_access: group.is_some(),
+            gid: Some(group),
+            group_access: true,
             ..stage.options.clone()
         };
         self.mounter.mount(&bucket, &target.path, &options).map_err(|error| {
@@ -91,4 +124,13 @@ impl Inner {
         let own = self.records.target(path).filter(|target| target.shown != Shown::Stage);
         Stage { path: own.map_or_else(|| stage.path.clone(), |target| target.path), ..stage.clone() }
     }
+}
+
+fn other_group(stage: &Stage, group: u32) -> Status {
+    let theirs = stage.group().map_or_else(|| "without fsGroup".to_owned(), |group| format!("of group {group}"));
+    Status::failed_precondition(format!(
+        "volume \"{}\" is used on this node by pods {theirs}, and this node keeps its file locks, so that pods of group {group} \
+         cannot use it beside them; give all of them one fsGroup, or the volume the mount option locks=store",
+        stage.volume
+    ))
 }

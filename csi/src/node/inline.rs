@@ -107,9 +107,14 @@ impl Inner {
                 (bucket, opened)
             }
         };
-        let no_exec = capability.flags.bind.no_exec;
-        let options = MountOptions { no_exec, ..opened.mount_options(capability, request.readonly) };
-        let inline = Inline { owned: bucket == *name, bucket: bucket.to_string() };
+        let (flags, owned) = (&capability.flags, bucket == *name);
+        let options = MountOptions {
+            no_exec: flags.bind.no_exec,
+            // A bucket of its own has one pod; a named one may have several, on this node and on others.
+            node_locks: Some(flags.node_locks.unwrap_or(owned)),
+            ..opened.mount_options(capability, request.readonly)
+        };
+        let inline = Inline { owned, bucket: bucket.to_string() };
         Ok(Stage {
             volume: name.to_string(),
             bucket_id: opened.bucket_id,

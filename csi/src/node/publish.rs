@@ -37,7 +37,7 @@ impl Inner {
         }
         let stage = self.staged(volume, &request.staging_target_path)?;
         let flags = self.bind_flags(request, &stage, &capability)?;
-        let shown = self.shown_for(&stage, &capability, &path);
+        let (shown, stage) = self.shown_for(stage, &capability, &path)?;
         let (mode, kind) = (capability.mode, capability.kind);
         let target = Target { volume: volume.to_owned(), path, mode, kind, flags, shown };
         let _volume_guard = self.hold_devices(&target)?;

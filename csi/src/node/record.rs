@@ -69,11 +69,13 @@ impl Stage {
         }
     }
 
-    /// Whether another stage is the same in everything but the ticket, which may change while the volume is staged.
+    /// Whether another stage is the same in everything but the ticket, which may change while the volume is staged. A stage of
+    /// an earlier version does not say who keeps its locks.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         let credentials = |stage: &Self| stage.options.credentials.as_ref().map(|given| given.key.clone());
         let mut same = self.clone();
         same.options.credentials.clone_from(&other.options.credentials);
+        same.options.node_locks = same.options.node_locks.or(other.options.node_locks);
         same == *other && credentials(self) == credentials(other)
     }
 }
@@ -100,8 +102,8 @@ pub(super) enum Shown {
     Stage,
     /// A mount at the target itself, for another group than that of the stage.
     Own {
-        /// The group; `None` where files show the group that is stored.
-        group: Option<u32>,
+        /// The group.
+        group: u32,
     },
 }
 

@@ -46,6 +46,8 @@ impl Opened {
     /// How a volume that is opened like this is mounted for a capability. `read_only`: whether the request says so.
     pub(super) fn mount_options(&self, capability: &Capability, read_only: bool) -> MountOptions {
         let flags = &capability.flags;
+        // A device is one file, which its loop device alone has open.
+        let node_locks = capability.kind == Kind::Block || !capability.mode.needs_common_locks();
         MountOptions {
             read_only: self.read_only || read_only || capability.mode.is_read_only() || flags.bind.read_only,
             uid: flags.uid,
@@ -56,6 +58,7 @@ impl Opened {
             prefix: flags.prefix.clone(),
             // A device is no cache of a file that other nodes write.
             direct: capability.kind == Kind::Block,
+            node_locks: Some(flags.node_locks.unwrap_or(node_locks)),
             account_id: self.account.as_ref().map(|account| account.id),
             account: self.account.as_ref().map(|account| account.name.clone()),
             credentials: self.credentials.clone(),

@@ -9,7 +9,8 @@ use super::*;
 fn grouped(group: &str, flags: &[&str]) -> Option<VolumeCapability> {
     let mount_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
     let mount = MountVolume { volume_mount_group: group.into(), mount_flags, ..Default::default() };
-    Some(VolumeCapability { access_type: Some(AccessType::Mount(mount)), ..writer() })
+    let shared = capability(access_mode::Mode::MultiNodeMultiWriter);
+    Some(VolumeCapability { access_type: Some(AccessType::Mount(mount)), ..shared })
 }
 
 impl Fixture {
@@ -47,8 +48,8 @@ async fn pods_of_several_groups_use_a_volume_on_one_node(f: Fixture) {
     assert_eq!(f.mounted_for("staging"), Some((Some(100), true)));
     assert_eq!(f.mounted_for("same"), None, "a bind");
     assert_eq!(f.mounted_for("other"), Some((Some(200), true)));
-    assert_eq!(f.mounted_for("none"), Some((None, false)));
-    assert_eq!((f.machine.count(), f.devices(&["staging", "same", "other", "none"])), (4, 3));
+    assert_eq!(f.mounted_for("none"), None, "a pod without a group sees that of the others");
+    assert_eq!((f.machine.count(), f.devices(&["staging", "same", "other", "none"])), (4, 2));
     assert_eq!(code(f.publish_for("pvc-1", "other", "300").await), Code::AlreadyExists, "another group at one place");
     let stats = f.stats("pvc-1", &f.text("other")).await.unwrap();
     assert!(!stats.volume_condition.unwrap().abnormal && !stats.usage.is_empty());
@@ -90,7 +91,8 @@ async fn the_mount_option_gid_is_for_all_pods() {
 async fn a_mount_for_a_group_is_rebuilt_and_keeps_its_restrictions() {
     let mut f = fixture().await;
     f.create("pvc-1").await;
-    f.stage_for("pvc-1", "").await.unwrap();
+    f.stage_for("pvc-1", "100").await.unwrap();
+    f.publish_for("pvc-1", "first", "100").await.unwrap();
     let request = publish(&f, "pvc-1", "reader");
     let volume_capability = grouped("200", &["noexec"]);
     f.publish(NodePublishVolumeRequest { volume_capability, readonly: true, ..request }).await.unwrap();
@@ -107,9 +109,9 @@ async fn a_mount_for_a_group_is_rebuilt_and_keeps_its_restrictions() {
         let abnormal = f.stats("pvc-1", &f.text("writer")).await.unwrap().volume_condition.unwrap().abnormal;
         assert!(abnormal, "its mount is dead");
         let recovered = start_again(&mut f).await;
-        assert_eq!((recovered.stages, recovered.targets, recovered.failed), (1, 2, 0));
+        assert_eq!((recovered.stages, recovered.targets, recovered.failed), (1, 3, 0));
     }
-    assert_eq!((f.mounted_for("writer"), f.machine.count()), (Some((Some(200), true)), 3));
+    assert_eq!((f.mounted_for("writer"), f.machine.count()), (Some((Some(200), true)), 4));
     // A mount that died while its process lives is made again by a repeated publish.
     f.machine.die();
     f.publish_for("pvc-1", "writer", "200").await.unwrap();
@@ -120,13 +122,15 @@ async fn a_mount_for_a_group_is_rebuilt_and_keeps_its_restrictions() {
 async fn a_narrowed_grant_reaches_mounts_for_groups() {
     let mut f = fixture().await;
     let secrets = f.foreign_bucket("alices", Some(Mode::ReadWrite)).await;
-    f.stage(NodeStageVolumeRequest { secrets, ..stage(&f, "alices") }).await.unwrap();
+    let volume_capability = grouped("100", &[]);
+    f.stage(NodeStageVolumeRequest { secrets, volume_capability, ..stage(&f, "alices") }).await.unwrap();
+    f.publish_for("alices", "first", "100").await.unwrap();
     f.publish_for("alices", "a", "200").await.unwrap();
     f.store.add_grant(&name("alices"), "bob", Mode::Read).await.unwrap();
     start_again(&mut f).await;
     assert_eq!(f.machine.serves(&f.path("a")), Some("ro"));
     f.store.delete_account("bob").await.unwrap();
-    assert_eq!(start_again(&mut f).await.removed, 2);
+    assert_eq!(start_again(&mut f).await.removed, 3);
     assert_eq!(f.machine.count(), 0);
 }
 
@@ -135,6 +139,7 @@ async fn what_fails_leaves_nothing_and_what_is_not_ours_stays() {
     let f = fixture().await;
     f.create("pvc-1").await;
     f.stage_for("pvc-1", "100").await.unwrap();
+    f.publish_for("pvc-1", "first", "100").await.unwrap();
     f.machine.mounts_fail.store(true, Ordering::Relaxed);
     assert_eq!(code(f.publish_for("pvc-1", "target", "200").await), Code::Internal);
     assert!(!f.path("target").exists());
@@ -144,6 +149,7 @@ async fn what_fails_leaves_nothing_and_what_is_not_ours_stays() {
     assert_eq!(code(f.publish_for("pvc-1", "target", "200").await), Code::FailedPrecondition);
     f.unpublish("pvc-1", "target").await.unwrap();
     assert_eq!(f.machine.serves(&f.path("target")), Some("rw"), "the administrator's");
+    f.unpublish("pvc-1", "first").await.unwrap();
     f.unstage("pvc-1").await.unwrap();
 }
 
@@ -174,4 +180,44 @@ async fn inline_volumes_are_for_the_group_of_their_pod() {
     }
     assert_eq!(f.mounted_for("target"), Some((Some(100), true)));
     f.unpublish("csi-1", "target").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_that_no_pod_uses_takes_over_the_group_of_the_next() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    f.stage_for("pvc-1", "").await.unwrap();
+    for group in [100, 200, 100] {
+        f.publish_for("pvc-1", "target", &group.to_string()).await.unwrap();
+        assert_eq!(f.mounted_for("staging"), Some((Some(group), true)));
+        assert_eq!((f.machine.count(), f.devices(&["staging", "target"])), (2, 1));
+        f.unpublish("pvc-1", "target").await.unwrap();
+    }
+    // A mount that fails is made again by a repeated publish.
+    f.machine.mounts_fail.store(true, Ordering::Relaxed);
+    assert_eq!(code(f.publish_for("pvc-1", "target", "300").await), Code::Internal);
+    f.machine.mounts_fail.store(false, Ordering::Relaxed);
+    f.publish_for("pvc-1", "target", "300").await.unwrap();
+    assert_eq!((f.mounted_for("staging"), f.machine.serves(&f.path("target"))), (Some((Some(300), true)), Some("rw")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_of_two_groups_are_refused_where_the_node_keeps_their_locks() {
+    let f = fixture().await;
+    f.create("pvc-1").await;
+    let alone = |group: &str| VolumeCapability { access_mode: writer().access_mode, ..grouped(group, &[]).unwrap() };
+    let publish = async |target: &str, group: &str| {
+        let volume_capability = Some(alone(group));
+        f.publish(NodePublishVolumeRequest { volume_capability, ..publish(&f, "pvc-1", target) }).await
+    };
+    f.stage(NodeStageVolumeRequest { volume_capability: Some(alone("100")), ..stage(&f, "pvc-1") }).await.unwrap();
+    publish("first", "100").await.unwrap();
+    publish("without", "").await.unwrap();
+    let refused = publish("second", "200").await.unwrap_err();
+    assert!(refused.code() == Code::FailedPrecondition && refused.message().contains("locks=store"), "{refused}");
+    assert!(!f.path("second").exists());
+    f.unpublish("pvc-1", "first").await.unwrap();
+    f.unpublish("pvc-1", "without").await.unwrap();
+    publish("second", "200").await.expect("the others are gone");
+    assert_eq!(f.mounted_for("staging"), Some((Some(200), true)));
 }

@@ -24,7 +24,7 @@ use crate::stats::{Call, Op};
 use crate::wire;
 
 pub use crate::wire::keep_processors_awake;
-pub(crate) use crate::wire::{Agreement, Feature, Pause};
+pub(crate) use crate::wire::{Agreement, Feature, Left, Pause, StandIn};
 pub(crate) use notices::Notices;
 
 /// The most requests that the kernel may have in flight in the background, such as readahead.
@@ -113,6 +113,26 @@ impl Session {
     /// Whether the kernel asks for file locks.
     pub fn keeps_locks(&self) -> bool {
         LOCKS.iter().all(|feature| self.has(*feature))
+    }
+
+    /// The mount's descriptor.
+    pub fn device(&self) -> BorrowedFd<'_> {
+        self.0.device().as_fd()
+    }
+
+    /// The size of a buffer for [`Self::stand_in`].
+    pub fn buffer_bytes(&self) -> usize {
+        self.0.buffer_bytes()
+    }
+
+    /// A buffer for [`Self::stand_in`], all of it resident.
+    pub fn buffer(&self) -> Vec<u8> {
+        self.0.buffer()
+    }
+
+    /// Stands in for a server that does not run: see [`wire::Session::stand_in`].
+    pub fn stand_in(&self, buffer: &mut [u8], by: &mut impl wire::StandIn) -> io::Result<wire::Left> {
+        self.0.stand_in(buffer, by)
     }
 
     /// A sender of notices to the kernel.

@@ -1,13 +1,15 @@
 //! File locks of a mount whose store keeps them: byte ranges (fcntl(2)) and whole files (flock(2)).
 //!
 //! - The store decides. Here are the requests that wait, without a thread each (`waiting`), and which files have locks
-//!   (`touched`), so that closing another file asks nobody.
+//!   (`touched`), so that closing another file asks nobody. While no server runs, the holder answers closes by owners without
+//!   locks (`places`).
 //! - A waiting request is answered once: when the store grants it, when its caller is interrupted, or when the session is
 //!   lost.
 //! - The mount of an earlier release has not agreed with the kernel on this: there the kernel keeps the locks.
 //!
 //! A crash leaves the locks with the store, and the waiting requests with the kernel, which sends them to the next process.
 
+mod places;
 mod touched;
 mod waiting;
 
@@ -18,6 +20,7 @@ use parking_lot::Mutex;
 use rustix::io::Errno;
 
 use crate::errno::{self, Result};
+use crate::shared_memory::SharedMemory;
 use touched::Touched;
 pub(crate) use waiting::{Answer, Wanted};
 use waiting::{Then, Waits};
@@ -32,11 +35,11 @@ pub(crate) struct FileLocks {
 }
 
 impl FileLocks {
-    /// The locks of a mount; `kept` if INIT agreed that the store keeps them. `is_taken_over` if an earlier process served
-    /// it: the store is asked which files have locks.
-    pub fn new(files: FileSession, kept: bool, is_taken_over: bool) -> Arc<Self> {
-        let touched = Touched::default();
-        if kept && is_taken_over {
+    /// The locks of a mount; `kept` if INIT agreed that the store keeps them. Their owners are noted in the mount's `memory`.
+    /// If an earlier process served it, the store is asked which files have locks.
+    pub fn new(files: FileSession, kept: bool, memory: Arc<SharedMemory>) -> Arc<Self> {
+        let touched = Touched::resume(memory);
+        if kept && files.about().inherited {
             touched.load(&files);
         }
         Arc::new(Self { files, kept, touched, waits: Mutex::default() })
@@ -75,6 +78,7 @@ impl FileLocks {
         let moment = self.touched.moment(ino);
         match self.files.own().release_locks(ino, closed) {
             Ok(left) => {
+                self.touched.closed(ino, moment, closed);
                 self.touched.left(ino, moment, left);
                 self.ask_for_those_of(ino, closed);
             }
@@ -197,7 +201,7 @@ impl FileLocks {
 
     fn ask(&self, ino: u64, by: LockOwner, lock: Lock, ticket: u64) -> Result<Locked> {
         self.check()?;
-        let _under_way = self.touched.begin(ino);
+        let _under_way = self.touched.begin(ino, by, lock.kind);
         self.files.own().lock(ino, by, lock, ticket).map_err(|error| errno::of(&error))
     }
 

@@ -114,8 +114,8 @@ impl Fs<'_> {
         }
         let ino = self.view.ino(node);
         let closed = self.files.close_writer(ino, file.life != self.session.about().life);
-        // Only the closes of numbered files were announced.
-        if file.number != 0 {
+        // As FLUSH announced it.
+        if file.is_announced(self.locks.are_kept()) {
             announced(self.files.closed(ino, file.encode()));
         }
         closed.map_err(|error| errno::of_sync(&error))

@@ -8,6 +8,7 @@
 //!   descriptor that another process holds open can be asked for again (RESEND).
 
 mod abi;
+mod alarm;
 mod awake;
 mod backing;
 mod device;
@@ -26,6 +27,7 @@ mod refusing;
 mod reply;
 mod request;
 mod session;
+mod stand_in;
 mod workers;
 
 pub use abi::{Feature, Features};
@@ -41,3 +43,4 @@ pub use refusing::refuse_all;
 pub use reply::{Attributes, Entry, Frame, OpenReply, SpaceReply, Statx};
 pub use request::{Context, Request};
 pub use session::{LaterReply, Pause, Reply, Running, Service, Session};
+pub use stand_in::{Left, StandIn};

@@ -10,8 +10,9 @@ use node_wire::client::CallError;
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::Answer as Frame;
 use objstore_base::error::{Error, Result};
-use objstore_files::{Answer, Attr, Class, Context, DATA_BYTES_MAX, NameOp, Op, OpenOp, Reply};
+use objstore_files::{Answer, Class, Context, DATA_BYTES_MAX, NameOp, Op, OpenOp, Reply};
 
+use crate::cache::Besides;
 use crate::link::{Link, lost};
 use crate::shape::{reply_bytes, within_one_frame};
 
@@ -74,16 +75,29 @@ pub(crate) async fn call(link: &Link, context: &Context, op: Op<'_>, data: &[u8]
 /// Executes an operation that fits into one frame, and keeps what is known from its answer.
 pub(crate) async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
     let begun = link.cache.begin(&op);
-    let (answer, attrs) = match send(link, context, op.clone(), data).await {
-        Ok((answer, attrs)) => (Ok(answer), attrs),
-        Err(error) => (Err(error), Vec::new()),
+    let (answer, besides) = match send(link, context, op.clone(), data).await {
+        Ok((answer, besides)) => (Ok(answer), besides),
+        Err(error) => (Err(error), Besides::default()),
     };
-    link.cache.finish(begun, &op, (&answer, &attrs), context.request);
+    link.cache.finish(begun, &op, (&answer, &besides), context.request);
     answer
 }
 
-/// Executes an operation at the store: its answer, and the attributes that the store tells besides.
-async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<(Answer, Vec<Attr>)> {
+/// Looks up names for the node itself, which owns the references.
+pub(crate) async fn fetch(link: &Link, context: &Context, op: Op<'_>) -> Result<()> {
+    let begun = link.cache.begin(&op);
+    match send(link, context, op.clone(), &[]).await {
+        Ok((answer, besides)) => link.cache.fetched(begun, &op, (&Ok(answer), &besides)),
+        Err(error) => {
+            link.cache.finish(begun, &op, (&Err(error.clone()), &Besides::default()), None);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Executes an operation at the store: its answer, and what the store tells besides.
+async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<(Answer, Besides)> {
     if link.open().await.is_err() {
         return lost(&op);
     }
@@ -107,7 +121,7 @@ async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result
     };
     let payload = Bytes::copy_from_slice(data);
     let asked = Asked { link, context, op: &op, payload, reply_bytes: reply_bytes(&op) };
-    let Outcome { boot, attrs, answer } = asked.until_answered(sent).await?;
+    let Outcome { boot, besides, answer } = asked.until_answered(sent).await?;
     let mut answer = answer?;
     link.writers.done(&op, &answer.reply, boot);
     if let Some(own) = own.filter(|_| answer.recorded) {
@@ -116,15 +130,14 @@ async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result
     } else if let (true, Some(request), Some(slot)) = (answer.recorded, context.request, slot) {
         link.slots.hold(request, slot);
     }
-    Ok((answer, attrs))
+    Ok((answer, besides))
 }
 
 /// What the store answered.
 struct Outcome {
     /// The opening of the store that executed the call.
     boot: Boot,
-    /// Attributes that the call left.
-    attrs: Vec<Attr>,
+    besides: Besides,
     answer: Result<Answer>,
 }
 
@@ -197,8 +210,9 @@ impl Asked<'_> {
         };
         let answered: Answered = read(frame.head).map_err(unreadable)?;
         self.link.versions.tell(answered.versions);
-        let (boot, attrs, reply) = (Boot(answered.boot), answered.attrs(), answered.reply);
+        let besides = Besides { attrs: answered.attrs(), traits: answered.traits() };
+        let (boot, reply) = (Boot(answered.boot), answered.reply);
         let (head, data) = if reply.is_empty() { (frame.payload, Bytes::new()) } else { (reply, frame.payload) };
-        Ok(Outcome { boot, attrs, answer: decode_reply(&head, data).map_err(unreadable)? })
+        Ok(Outcome { boot, besides, answer: decode_reply(&head, data).map_err(unreadable)? })
     }
 }

@@ -33,6 +33,16 @@ impl Forgets {
         has_room
     }
 
+    /// Returns references behind that the node owned. Beyond twice the bound they end with the session, which is possible only
+    /// while the store answers no FORGET.
+    pub(crate) fn add_owned(&self, ino: u64, count: u64) {
+        let mut waiting = self.waiting.lock();
+        if waiting.len() < 2 * WAITING_MAX {
+            waiting.push_back((ino, count));
+            self.added.notify_one();
+        }
+    }
+
     /// The next ones that wait.
     pub(crate) fn take(&self) -> Option<(u64, u64)> {
         self.waiting.lock().pop_front()

@@ -17,6 +17,7 @@ use tokio::sync::{Notify, watch};
 use crate::Clock;
 use crate::cache::Cache;
 use crate::forgets::Forgets;
+use crate::misses::Misses;
 use crate::options::Options;
 use crate::slots::Slots;
 use crate::stream::Stream;
@@ -48,7 +49,8 @@ pub(crate) struct Link {
     pub(crate) writers: Writers,
     /// What is answered without a trip.
     pub(crate) cache: Cache,
-    pub(crate) forgets: Forgets,
+    pub(crate) forgets: Arc<Forgets>,
+    pub(crate) misses: Misses,
     pub(crate) versions: Versions,
     pub(crate) trips: Trips,
     pub(crate) lease: Mutex<Option<Lease>>,
@@ -74,6 +76,7 @@ const ANSWERED_KEPT: usize = 1 << 16;
 
 impl Link {
     pub(crate) fn new(client: Client, options: Options, is_of_ticket: bool) -> Arc<Self> {
+        let forgets = Arc::<Forgets>::default();
         Arc::new(Self {
             client,
             options,
@@ -83,8 +86,9 @@ impl Link {
             slots: Slots::default(),
             stream: Stream::default(),
             writers: Writers::default(),
-            cache: Cache::default(),
-            forgets: Forgets::default(),
+            cache: Cache::new(Arc::clone(&forgets)),
+            forgets,
+            misses: Misses::default(),
             versions: Versions::default(),
             trips: Trips::default(),
             lease: Mutex::new(None),

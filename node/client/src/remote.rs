@@ -9,7 +9,9 @@ use node_session::Incarnation;
 use node_session::lease::Standing;
 use node_wire::client::CallError;
 use objstore_base::error::Result;
-use objstore_files::{About, Answer, Changes, Context, FileService, LinkStats, Op, RequestId, SessionStanding, Trips};
+use objstore_files::{
+    About, Answer, Changes, Context, FileService, LinkStats, NameOp, Op, RequestId, SessionStanding, Trips,
+};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
@@ -17,6 +19,7 @@ use crate::call::{Step, call, here};
 use crate::changes::RemoteChanges;
 use crate::keeper::Task;
 use crate::link::{Link, Stage};
+use crate::prefetch;
 
 /// How long the end of a session may take; without an answer the store ends it with its lease.
 const END: Duration = Duration::from_secs(5);
@@ -32,6 +35,14 @@ pub struct Remote {
 impl Remote {
     pub(crate) fn new(link: Arc<Link>, about: About, runtime: Handle, tasks: Vec<Task>) -> Self {
         Self { link, about, runtime, _tasks: tasks }
+    }
+
+    /// Fetches a directory behind the look-ups in it that take trips.
+    fn prefetch(&self, op: &Op<'_>) {
+        let Op::Names(NameOp::Lookup { parent, .. }) = op else { return };
+        if self.link.is_fresh() && self.link.misses.missed(*parent, (self.link.clock())()) {
+            self.runtime.spawn(prefetch::directory(Arc::clone(&self.link), *parent));
+        }
     }
 
     /// What the lease allows now.
@@ -65,7 +76,10 @@ impl FileService for Remote {
     fn call(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
         match here(&self.link, context, op) {
             Step::Answered(answer) => answer,
-            Step::Send(op) => self.runtime.block_on(call(&self.link, context, op, data)),
+            Step::Send(op) => {
+                self.prefetch(&op);
+                self.runtime.block_on(call(&self.link, context, op, data))
+            }
         }
     }
 

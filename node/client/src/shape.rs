@@ -67,7 +67,6 @@ mod tests {
             mtime: time,
             ctime: time,
             btime: time,
-            generation: u64::MAX,
         };
         let attrs = Reply::Attrs((0..LOOKUPS_PER_CALL).map(|_| Ok(attr)).collect());
         for length in [length(names), length(attrs)] {

@@ -182,6 +182,7 @@ pub struct Looked {
     pub failure: Option<Failure>,
 }
 
+/// Attributes. Tag 14 was a number that entity tags are made of, which no mount shows.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Attr {
     #[prost(uint64, tag = "1")]
@@ -210,8 +211,6 @@ pub struct Attr {
     pub ctime: i64,
     #[prost(sint64, tag = "13")]
     pub btime: i64,
-    #[prost(uint64, tag = "14")]
-    pub generation: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

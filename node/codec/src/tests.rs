@@ -249,10 +249,10 @@ fn context() -> impl Strategy<Value = Context> {
 }
 
 fn attr() -> impl Strategy<Value = Attr> {
-    (any::<[u64; 4]>(), any::<[u32; 5]>(), any::<[i64; 4]>(), kind()).prop_map(
-        |([ino, size, blocks, generation], [mode, uid, gid, nlink, rdev], times, kind)| {
+    (any::<[u64; 3]>(), any::<[u32; 5]>(), any::<[i64; 4]>(), kind()).prop_map(
+        |([ino, size, blocks], [mode, uid, gid, nlink, rdev], times, kind)| {
             let [atime, mtime, ctime, btime] = times.map(Timestamp);
-            Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime, generation }
+            Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime }
         },
     )
 }

@@ -129,20 +129,19 @@ pub(crate) fn entry(entry: message::Entry) -> Result<DirEntry> {
 
 impl From<Attr> for message::Attr {
     fn from(attr: Attr) -> Self {
-        let Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime, generation } =
-            attr;
+        let Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime } = attr;
         let kind = kind_number(kind);
         let (atime, mtime, ctime, btime) = (atime.0, mtime.0, ctime.0, btime.0);
-        Self { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime, generation }
+        Self { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime }
     }
 }
 
 pub(crate) fn attr(attr: message::Attr) -> Result<Attr> {
-    let message::Attr { ino, mode, uid, gid, nlink, size, blocks, rdev, generation, .. } = attr;
+    let message::Attr { ino, mode, uid, gid, nlink, size, blocks, rdev, .. } = attr;
     let kind = kind(attr.kind)?;
     let (atime, mtime) = (Timestamp(attr.atime), Timestamp(attr.mtime));
     let (ctime, btime) = (Timestamp(attr.ctime), Timestamp(attr.btime));
-    Ok(Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime, generation })
+    Ok(Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime })
 }
 
 impl From<Space> for message::Space {

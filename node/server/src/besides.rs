@@ -1,10 +1,10 @@
-//! What an answer tells besides the outcome of its call, because the node asks for it next: whether the bucket keeps versions, and the
-//! attributes of directories and files that the call changed.
+//! What an answer tells besides the outcome of its call, because the node asks for it next: whether the bucket keeps versions,
+//! the attributes of directories and files that the call changed, and what the inodes of the reply do not have.
 //!
 //! It is read after the change and is no part of its outcome: it is neither recorded nor told again.
 
 use node_codec::session::{NEVER_VERSIONED, VERSIONED};
-use objstore_files::{Attr, AttributeOp, ContentOp, Context, NameOp, Op, OpenOp, Reply};
+use objstore_files::{Attr, AttributeOp, ContentOp, Context, NameOp, Op, OpenOp, Reply, Traits};
 
 use crate::store::StoredSession;
 
@@ -13,6 +13,7 @@ use crate::store::StoredSession;
 pub(crate) struct Wanted {
     versions: bool,
     attrs: Vec<u64>,
+    traits: bool,
 }
 
 /// What an answer tells besides the outcome.
@@ -22,22 +23,25 @@ pub(crate) struct Besides {
     pub(crate) versions: u32,
     /// See [`Answered::with_attrs`](node_codec::session::Answered::with_attrs).
     pub(crate) attrs: Vec<Attr>,
+    /// See [`Answered::with_traits`](node_codec::session::Answered::with_traits).
+    pub(crate) traits: Vec<Traits>,
 }
 
 impl Wanted {
     /// What is asked for after this operation.
     pub(crate) fn by(op: &Op<'_>) -> Self {
-        let attrs = |inos: &[u64]| Self { versions: false, attrs: inos.to_vec() };
+        let attrs = |inos: &[u64]| Self { attrs: inos.to_vec(), ..Self::default() };
         match op {
-            Op::Names(NameOp::Create { parent, .. }) => Self { versions: true, ..attrs(&[*parent]) },
+            Op::Names(NameOp::Lookup { .. } | NameOp::LookupAll { .. } | NameOp::Pin { .. }) => {
+                Self { traits: true, ..Self::default() }
+            }
+            Op::Names(NameOp::Create { parent, .. }) => Self { versions: true, traits: true, ..attrs(&[*parent]) },
+            Op::Names(NameOp::Make { parent, .. }) => Self { traits: true, ..attrs(&[*parent]) },
             Op::Names(NameOp::CreateNameless { .. }) | Op::Opens(OpenOp::OpenWriter { .. }) => {
                 Self { versions: true, ..Self::default() }
             }
             Op::Names(
-                NameOp::Make { parent, .. }
-                | NameOp::Link { parent, .. }
-                | NameOp::Unlink { parent, .. }
-                | NameOp::RemoveDir { parent, .. },
+                NameOp::Link { parent, .. } | NameOp::Unlink { parent, .. } | NameOp::RemoveDir { parent, .. },
             ) => attrs(&[*parent]),
             Op::Names(NameOp::Rename { rename }) if rename.from_parent == rename.to_parent => {
                 attrs(&[rename.to_parent])
@@ -49,7 +53,7 @@ impl Wanted {
     }
 
     /// What a session sees of it now. What cannot be read is left out: the node asks, and gets the error.
-    pub(crate) fn of(&self, stored: &dyn StoredSession, context: &Context) -> Besides {
+    pub(crate) fn of(&self, stored: &dyn StoredSession, context: &Context, reply: &Reply) -> Besides {
         let context = Context { request: None, ..*context };
         let read = |op: Op<'_>| stored.files().call(&context, op, &[]).ok().map(|answer| answer.reply);
         let versions = match self.versions.then(|| read(OpenOp::KeepsVersions {}.into())).flatten() {
@@ -61,7 +65,17 @@ impl Wanted {
             Some(Reply::Attr(attr)) => Some(attr),
             _ => None,
         };
-        Besides { versions, attrs: self.attrs.iter().filter_map(attr).collect() }
+        let traits = if self.traits { stored.files().traits(&inos(reply)) } else { Vec::new() };
+        Besides { versions, attrs: self.attrs.iter().filter_map(attr).collect(), traits }
+    }
+}
+
+/// The inodes of a reply. One that could not be looked up has no number, and nothing is told of it.
+fn inos(reply: &Reply) -> Vec<u64> {
+    match reply {
+        Reply::Attr(attr) => vec![attr.ino],
+        Reply::Attrs(all) => all.iter().map(|looked| looked.as_ref().map_or(0, |attr| attr.ino)).collect(),
+        _ => Vec::new(),
     }
 }
 

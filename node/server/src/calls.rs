@@ -118,7 +118,10 @@ fn execute(
             let _memory = memory;
             let changed = stored.change((number, digest), &context, op, &data);
             let waits = waits && changed.is_ok();
-            let besides = if changed.is_ok() { wanted.of(&*stored, &context) } else { Besides::default() };
+            let besides = match &changed {
+                Ok(done) => wanted.of(&*stored, &context, &done.answer.reply),
+                Err(_) => Besides::default(),
+            };
             let reply = encode_reply(&changed.map(|done| done.answer)).0.into();
             (Told { reply, besides }, waits)
         };
@@ -140,8 +143,8 @@ fn execute(
 fn reply(session: &Session, (head, data): (Vec<u8>, Bytes), besides: &Besides, reply_bytes: u32) -> Answer {
     let fits = |len: usize| len <= reply_bytes as usize;
     let answered = |reply: Bytes, besides: &Besides| {
-        let answered = Answered { boot: session.boot.0, reply, versions: besides.versions, attrs: Vec::new() };
-        write(&answered.with_attrs(&besides.attrs))
+        let answered = Answered { boot: session.boot.0, reply, versions: besides.versions, ..Answered::default() };
+        write(&answered.with_attrs(&besides.attrs).with_traits(&besides.traits))
     };
     if head.len() <= HEAD_REPLY_BYTES && fits(data.len()) {
         return Answer { head: answered(head.into(), besides), payload: data };

@@ -42,6 +42,8 @@ pub(crate) struct Session {
     node: String,
     claim: Claim,
     lease: Mutex<Granted>,
+    /// Whether the lease was last asked for while the node owed acknowledgements, and so was not renewed.
+    is_refused: AtomicBool,
     incarnation: AtomicU64,
     is_over: AtomicBool,
 }
@@ -71,6 +73,7 @@ impl Session {
             node: opening.node.clone(),
             claim: opening.claim.clone(),
             lease: Mutex::new(Granted::new(terms, now)),
+            is_refused: AtomicBool::new(false),
             incarnation: AtomicU64::new(opening.incarnation.0),
             is_over: AtomicBool::new(false),
         }
@@ -141,9 +144,11 @@ impl Session {
     /// come through here: a node that acknowledges nothing would otherwise keep them waiting for as long as it reconnects.
     fn keep(&self, now: Moment) -> bool {
         let renewed = !self.is_behind(now);
+        let mut lease = self.lease.lock();
         if renewed {
-            self.lease.lock().renew(now);
+            lease.renew(now);
         }
+        self.is_refused.store(!renewed, Ordering::Release);
         renewed
     }
 
@@ -158,11 +163,12 @@ impl Session {
         (lease.left(now), lease.age(now))
     }
 
-    /// Why the session is overdue.
+    /// Why the session is overdue. A node that is cut off acknowledges nothing either: it is behind only if it asked for a
+    /// renewal and was refused.
     pub(crate) fn why_overdue(&self, now: Moment) -> Why {
         if !self.lease.lock().is_over(now) {
             Why::Access
-        } else if self.is_behind(now) {
+        } else if self.is_refused.load(Ordering::Acquire) {
             Why::Behind
         } else {
             Why::Lease

@@ -21,7 +21,7 @@ mod locks;
 mod names;
 mod xattrs;
 
-pub use attributes::{Attr, Flags, Kind, SetAttr, Space};
+pub use attributes::{Attr, Flags, Kind, SetAttr, Space, Traits};
 pub use calls::{
     About, Answer, AttributeOp, Class, ContentOp, FileService, FileSession, Files, LinkStats, LockOp, NameOp, Op,
     OpenOp, Reply, SessionStanding, Trips,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use objstore_base::error::Result;
-use objstore_kv::fjall_engine::{self, Options, Place};
+use objstore_kv::fjall_engine::{self, Options, Place, Standby};
 use objstore_kv::{Durability, Meta};
 use objstore_log::postgres::{Copies, Postgres, Settings};
 use objstore_log::{Claim, Log};
@@ -66,15 +66,18 @@ fn main() {
 }
 
 fn open(url: &str, connections: usize, shard: u32) -> Arc<dyn Log> {
-    let mut settings = Settings::parse(url).expect("a URL");
+    let mut settings = Settings::parse(url, &|name| std::env::var_os(name)).expect("a URL");
     (settings.copies, settings.connections, settings.shard) = (Copies::Single, connections, shard);
     Arc::new(Postgres::open(settings).expect("PostgreSQL answers"))
 }
 
 fn shipped(log: &Arc<dyn Log>, folder: &Path) -> Result<Meta> {
     let claim = Claim { server: "measure".to_owned(), lease: Duration::from_secs(10) };
-    let place = Place::new(Arc::clone(log), claim);
-    Ok(Meta::new(fjall_engine::open_shipped(folder, Options::default(), &place)?))
+    let place = Place::new(Arc::clone(log), claim, Arc::new(|why| println!("the log was lost: {why}")));
+    let mut standby = Standby::open(folder, Options::default(), place)?;
+    while standby.follow()?.entries > 0 {}
+    standby.claim()?;
+    Ok(Meta::new(standby.into_engine()?))
 }
 
 fn count(meta: &Meta) -> usize {

@@ -8,7 +8,7 @@
 //! A crash leaves in the log what was acknowledged, and perhaps some of what was under way.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -22,7 +22,11 @@ use crate::owner::Epoch;
 /// The bytes that may wait before a caller of [`Appender::push`] does.
 pub const MAX_WAITING_BYTES: usize = 16 << 20;
 
-/// The appends of one ownership.
+/// Receives the first failure.
+type OnFailure = Box<dyn Fn(&Error) + Send + Sync>;
+
+/// The appends of one ownership. Clones are of the same one.
+#[derive(Clone)]
 pub struct Appender(Arc<Inner>);
 
 struct Inner {
@@ -30,12 +34,15 @@ struct Inner {
     epoch: Epoch,
     state: Mutex<State>,
     changed: Condvar,
+    on_failure: OnceLock<OnFailure>,
     this: Weak<Inner>,
 }
 
 struct State {
     waiting: VecDeque<(Bytes, Instant)>,
     waiting_bytes: usize,
+    /// The bytes of all entries that were ever pushed.
+    pushed_bytes: u64,
     under_way: VecDeque<UnderWay>,
     /// The number of the next entry to push.
     next: u64,
@@ -58,6 +65,7 @@ impl Appender {
         let state = State {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
+            pushed_bytes: 0,
             under_way: VecDeque::new(),
             next,
             acknowledged: next - 1,
@@ -69,6 +77,7 @@ impl Appender {
             epoch,
             state: Mutex::new(state),
             changed: Condvar::new(),
+            on_failure: OnceLock::new(),
             this: Weak::clone(this),
         };
         Self(Arc::new_cyclic(inner))
@@ -88,6 +97,7 @@ impl Appender {
         }
         state.next += 1;
         state.waiting_bytes += body.len();
+        state.pushed_bytes += body.len() as u64;
         state.waiting.push_back((body, Instant::now()));
         drop(state);
         self.0.send();
@@ -111,6 +121,11 @@ impl Appender {
         self.0.state.lock().acknowledged
     }
 
+    /// The bytes of all entries that were pushed since the beginning of the ownership.
+    pub fn appended_bytes(&self) -> u64 {
+        self.0.state.lock().pushed_bytes
+    }
+
     /// For how long the oldest entry has waited to be acknowledged.
     pub fn lag(&self) -> Duration {
         let state = self.0.state.lock();
@@ -122,6 +137,13 @@ impl Appender {
     /// Why nothing more is appended, if that is so.
     pub fn failure(&self) -> Option<Error> {
         self.0.state.lock().failure.clone()
+    }
+
+    /// Calls `report` with the first failure, on the thread that finds it, which must not be blocked. Set once, before
+    /// the first entry is pushed.
+    pub fn on_failure(&self, report: impl Fn(&Error) + Send + Sync + 'static) {
+        // A second one is not kept; there is one caller.
+        let _ = self.0.on_failure.set(Box::new(report));
     }
 
     /// Appends nothing more, because of `error`; each caller that waits for an acknowledgement receives it.
@@ -203,11 +225,15 @@ impl Inner {
 
     fn fail(&self, error: Error) {
         let mut state = self.state.lock();
-        state.failure.get_or_insert(error);
+        let first = state.failure.is_none();
+        let error = state.failure.get_or_insert(error).clone();
         state.waiting.clear();
         state.waiting_bytes = 0;
         drop(state);
         self.changed.notify_all();
+        if let Some(report) = self.on_failure.get().filter(|_| first) {
+            report(&error);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! | engines | `postgres`, `memory` |
 //! | the owner's side | `appender`, `keeper` |
 //! | the seam | `log` |
-//! | values | `batch`, `error`, `owner` |
+//! | values | `batch`, `error`, `owner`, `clock` |
 //!
 //! - A log has one owner at a time. [`Log::fence`] makes a server the owner and raises the *epoch*; an append, a
 //!   renewal or a trim with an earlier epoch changes nothing and answers [`Error::Fenced`].
@@ -19,10 +19,11 @@
 //! A crash of the owner leaves a log without gaps up to the last acknowledged entry, and perhaps entries after it that
 //! were under way. The next owner keeps those that follow without a gap; [`Log::fence`] removes the others.
 //!
-//! No command uses this crate yet.
+//! `amphora serve --metadata-url` uses it, through `objstore-kv`.
 
 pub mod appender;
 mod batch;
+mod clock;
 pub mod conformance;
 mod error;
 pub mod keeper;
@@ -32,6 +33,7 @@ mod owner;
 pub mod postgres;
 
 pub use batch::{Batch, Entry, Limit, MAX_BATCH_BYTES, MAX_BATCH_ENTRIES, MAX_ENTRY_BYTES, MAX_UNDER_WAY};
+pub use clock::since_boot;
 pub use error::{Error, Result};
 pub use log::{Done, Log};
 pub use owner::{Claim, Epoch, LogId, Tail, Tenure};

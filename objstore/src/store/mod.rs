@@ -82,6 +82,12 @@ pub struct Store {
 }
 
 impl Store {
+    /// Called before [`Store::close`]: the ownership of a store that other servers could take over stays with this
+    /// process, whose next program continues it.
+    pub fn leave(&self) {
+        self.core.meta.leave();
+    }
+
     /// Syncs everything and stops. Reading is possible until the last handle is dropped.
     pub fn close(&self) {
         self.background.stop();

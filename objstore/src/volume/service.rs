@@ -7,7 +7,7 @@
 
 use objstore_files::{
     About, Answer, AttributeOp, Backing, Changes, ContentOp, Context, FileService, FileSession, LocalFiles, LockOp,
-    NameOp, Op, OpenOp, Released, Reply, RequestId, Unfit,
+    NameOp, Op, OpenOp, Released, Reply, RequestId, Traits, Unfit,
 };
 
 use super::replay::{Call, Recorded};
@@ -59,6 +59,10 @@ impl FileService for Volume {
 
     fn keeps_locks(&self) -> bool {
         true
+    }
+
+    fn traits(&self, inos: &[u64]) -> Vec<Traits> {
+        self.traits_of(inos)
     }
 
     fn local(&self) -> Option<&dyn LocalFiles> {

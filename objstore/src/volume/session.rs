@@ -407,6 +407,5 @@ pub(super) fn attr(ino: u64, inode: &Inode) -> Attr {
         mtime: Timestamp(inode.mtime),
         ctime: Timestamp(inode.ctime),
         btime: Timestamp(inode.btime),
-        generation: inode.generation,
     }
 }

@@ -24,6 +24,9 @@ use crate::file::read_file;
 
 /// How long a fetch may take in all.
 pub(crate) const FETCH_LIMIT: Duration = Duration::from_secs(5);
+/// The media types of the two documents: a key set has its own (RFC 7517, section 8.5), and a server may offer that alone, as
+/// the API server of Kubernetes does.
+const MEDIA_TYPES: &str = "application/jwk-set+json, application/json, */*;q=0.1";
 /// The most bytes of a file of certificates.
 const AUTHORITY_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -67,7 +70,7 @@ fn request(uri: &Uri, bearer: Option<&str>) -> Result<Request<NoBody>, String> {
     let host = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
     let mut request = Request::get(path)
         .header(HOST, host)
-        .header(ACCEPT, "application/json")
+        .header(ACCEPT, MEDIA_TYPES)
         .header(USER_AGENT, concat!("amphora/", env!("CARGO_PKG_VERSION")));
     if let Some(token) = bearer {
         let mut value = http::HeaderValue::try_from(format!("Bearer {token}")).map_err(|error| error.to_string())?;

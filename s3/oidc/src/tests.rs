@@ -121,6 +121,13 @@ fn ok(body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len())
 }
 
+/// Whether a request accepts the type of its document. The server is as strict as the API server of Kubernetes, which has
+/// one type for each of the two.
+fn is_acceptable(path: &str, head: &str) -> bool {
+    let media = if path == "/keys" { "application/jwk-set+json" } else { "application/json" };
+    head.lines().any(|line| line.starts_with("accept: ") && line.contains(media))
+}
+
 async fn accept(
     listener: TcpListener,
     acceptor: TlsAcceptor,
@@ -142,7 +149,11 @@ async fn accept(
             let head = String::from_utf8_lossy(&head).into_owned();
             let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
             let bearer = head.contains("authorization: Bearer t0ken");
-            match script(&if bearer { format!("{path} with bearer") } else { path }) {
+            let answer = match is_acceptable(&path, &head) {
+                true => script(&if bearer { format!("{path} with bearer") } else { path }),
+                false => Some("HTTP/1.1 406 Not Acceptable\r\ncontent-length: 0\r\n\r\n".to_owned()),
+            };
+            match answer {
                 Some(answer) => drop(stream.write_all(answer.as_bytes()).await),
                 None => tokio::time::sleep(Duration::from_secs(60)).await,
             }

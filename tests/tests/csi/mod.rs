@@ -1,11 +1,11 @@
 //! CSI: the conformance suite against the real binary, and what it does not cover.
 
-mod block;
+pub(crate) mod block;
 mod crowd;
 mod damaged;
 mod fs_group;
 mod groups;
-mod inline;
+pub(crate) mod inline;
 mod lost;
 mod mounts;
 mod ranges;
@@ -30,8 +30,8 @@ use tonic::{Response, Status};
 use crate::support::*;
 
 /// A server with clients of its CSI socket, in the roles of a kubelet and the sidecars.
-struct Driver {
-    server: Server,
+pub(crate) struct Driver {
+    pub(crate) server: Server,
     controller: ControllerClient<Channel>,
     node: NodeClient<Channel>,
 }
@@ -41,17 +41,17 @@ impl Driver {
         Self::of(Server::start()).await
     }
 
-    async fn of(server: Server) -> Self {
+    pub(crate) async fn of(server: Server) -> Self {
         let (controller, node) = clients(&server).await;
         Self { server, controller, node }
     }
 
     /// Connects again after a restart of the server.
-    async fn reconnect(&mut self) {
+    pub(crate) async fn reconnect(&mut self) {
         (self.controller, self.node) = clients(&self.server).await;
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.server.home().path().join(name)
     }
 

@@ -26,6 +26,10 @@ pub enum Fault {
     NodeIsStopped,
     /// The holder is killed with -9.
     HolderIsKilled,
+    /// The holder is stopped for a while.
+    HolderIsStopped,
+    /// The node's process is killed with -9 while the holder is stopped: the next process waits for the holder.
+    NodeIsKilledBesideAStoppedHolder,
     /// The server is killed with -9, and started again.
     ServerIsKilled,
     /// The server is stopped for a while.
@@ -33,7 +37,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Cut,
         Self::NodeIsSilent,
         Self::StoreIsSilent,
@@ -42,6 +46,8 @@ impl Fault {
         Self::NodeIsKilled,
         Self::NodeIsStopped,
         Self::HolderIsKilled,
+        Self::HolderIsStopped,
+        Self::NodeIsKilledBesideAStoppedHolder,
         Self::ServerIsKilled,
         Self::ServerIsStopped,
     ];
@@ -71,6 +77,14 @@ impl Fault {
             Self::NodeIsKilled => mount.processes("node").into_iter().for_each(|pid| send(pid, Signal::KILL)),
             Self::NodeIsStopped => stop(&mount.processes("node"), pause),
             Self::HolderIsKilled => mount.processes("holder").into_iter().for_each(|pid| send(pid, Signal::KILL)),
+            Self::HolderIsStopped => stop(&mount.processes("holder"), pause),
+            Self::NodeIsKilledBesideAStoppedHolder => {
+                let holder = mount.processes("holder");
+                holder.iter().for_each(|pid| send(*pid, Signal::STOP));
+                mount.processes("node").into_iter().for_each(|pid| send(pid, Signal::KILL));
+                std::thread::sleep(pause);
+                holder.iter().for_each(|pid| send(*pid, Signal::CONT));
+            }
             Self::ServerIsKilled => {
                 server.kill9();
                 std::thread::sleep(pause / 2);

@@ -7,6 +7,7 @@
 //! - 10 faults within `cargo verify`, 300 with `cargo verify --full network`, which prints the pauses.
 
 mod faults;
+mod held;
 mod programs;
 mod proxy;
 mod sqlite;

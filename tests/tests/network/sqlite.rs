@@ -48,7 +48,7 @@ fn transactions(who: usize, count: usize) -> String {
     script
 }
 
-fn ask(sqlite: &Path, database: &Path, question: &str) -> String {
+pub(super) fn ask(sqlite: &Path, database: &Path, question: &str) -> String {
     let mut command = Command::new(sqlite);
     command.args(["-batch", "-bail", "-cmd", ".timeout 60000"]).arg(database).arg(question);
     run(&mut command, limit(LIMIT)).expect("sqlite3 ends").ok()

@@ -17,8 +17,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("objstore-disk", &["objstore-base"]),
     ("objstore-testing", &["objstore-base", "objstore-disk"]),
     ("objstore-log", &["objstore-testing"]),
+    ("objstore-bucket", &["objstore-base", "objstore-testing"]),
     ("objstore-kv", &["objstore-base", "objstore-disk", "objstore-log", "objstore-testing"]),
-    ("objstore-blob", &["objstore-base", "objstore-disk", "objstore-testing"]),
+    ("objstore-blob", &["objstore-base", "objstore-bucket", "objstore-disk", "objstore-testing"]),
     ("objstore-record", &["objstore-base", "objstore-blob"]),
     ("objstore-files", &["objstore-base"]),
     ("objstore-files-testing", &["objstore-base", "objstore-files", "node-codec"]),
@@ -30,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-disk",
             "objstore-kv",
             "objstore-blob",
+            "objstore-bucket",
             "objstore-record",
             "objstore-files",
             "objstore-files-testing",
@@ -107,11 +109,12 @@ const FOR_TESTS: [&str; 4] = ["corpora", "objstore-testing", "objstore-files-tes
 const FOR_TESTS_OF: [(&str, &str); 1] = [("fuse", "objstore")];
 
 /// Crates and modules that stand for a protocol or an engine, each with the folders that may name them.
-const FOREIGN: [(&str, &[&str]); 5] = [
+const FOREIGN: [(&str, &[&str]); 6] = [
     ("s3s", &["s3/src/"]),
     ("fuse_wire", &["fuse/src/lib.rs"]),
     ("crate::wire", &["fuse/src/adapter/"]),
     ("fjall", &["objstore/kv/src/fjall_engine/"]),
+    ("aws_sdk_s3", &["objstore/bucket/src/", "tests/"]),
     ("tokio_postgres", &["objstore/log/src/postgres/"]),
 ];
 

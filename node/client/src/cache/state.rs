@@ -1,20 +1,18 @@
-//! The names, inodes and counts that are kept, and when each was invalidated last.
+//! The names and inodes that are kept, and when each was invalidated last.
 //!
 //! - Invalidations are numbered. For each name, listing and inode the number of its last one is kept, in a table of fixed
 //!   size: what shares a place there is invalidated together.
-//! - The bounds: beyond them whole directories, or the attributes of all inodes, are dropped.
+//! - The bound of names: beyond it whole directories are dropped.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 
-use objstore_files::{Attr, WhichAcl};
+use objstore_files::{Attr, DirEntry, Traits, WhichAcl};
+
+use super::nodes::Nodes;
 
 /// The most names that are kept, about 100 bytes each.
 const NAMES_MAX: usize = 1 << 17;
-/// The most inodes that are kept besides those with look-ups that the store has not counted, about 200 bytes each.
-const NODES_MAX: usize = 1 << 16;
-/// The most inodes with look-ups that the store has not counted.
-const COUNTED_MAX: usize = 1 << 16;
 /// The places in the table of invalidations.
 const PLACES: usize = 1 << 12;
 
@@ -34,27 +32,8 @@ struct Directory {
     /// Whether a name that is not in the table is absent.
     is_whole: bool,
     names: HashMap<Box<str>, Name>,
-}
-
-#[derive(Default)]
-struct Node {
-    attr: Option<Attr>,
-    /// Whether it has no capabilities (capabilities(7)).
-    is_incapable: bool,
-    /// Whether it has no flag that refuses to open it for writing (chattr(1)).
-    is_unprotected: bool,
-    /// Whether it has no access ACL, and no default ACL.
-    has_no_acl: [bool; 2],
-    /// A name that leads to it, if it is a directory.
-    place: Option<(u64, Box<str>)>,
-    /// Look-ups that were answered here.
-    counted: u64,
-}
-
-impl Node {
-    fn drop_all(&mut self) {
-        *self = Self { counted: self.counted, ..Self::default() };
-    }
+    /// All names as the store listed them, until one of them changes.
+    listing: Option<Vec<DirEntry>>,
 }
 
 pub(super) struct State {
@@ -62,9 +41,7 @@ pub(super) struct State {
     directories: HashMap<u64, Directory>,
     /// Names in all directories.
     names: usize,
-    nodes: HashMap<u64, Node>,
-    /// Inodes with look-ups that the store has not counted.
-    counted: usize,
+    nodes: Nodes,
     /// Inodes that calls of this session are changing, with the number of those calls.
     changing: HashMap<u64, u32>,
     /// The number of the last invalidation.
@@ -81,8 +58,7 @@ impl Default for State {
             follows: false,
             directories: HashMap::new(),
             names: 0,
-            nodes: HashMap::new(),
-            counted: 0,
+            nodes: Nodes::default(),
             changing: HashMap::new(),
             last: 0,
             floor: (0, 0),
@@ -135,12 +111,16 @@ impl State {
     }
 
     pub(super) fn set_name(&mut self, parent: u64, name: &str, known: Name) {
-        let names = &mut self.directories.entry(parent).or_default().names;
-        if let Some(before) = names.get_mut(name) {
+        let is_new = self.name(parent, name) != known;
+        let directory = self.directories.entry(parent).or_default();
+        if is_new {
+            directory.listing = None;
+        }
+        if let Some(before) = directory.names.get_mut(name) {
             *before = known;
             return;
         }
-        names.insert(name.into(), known);
+        directory.names.insert(name.into(), known);
         self.names += 1;
         self.make_room();
     }
@@ -163,12 +143,19 @@ impl State {
     }
 
     /// These are all names of a directory.
-    pub(super) fn set_whole<'a>(&mut self, ino: u64, names: impl Iterator<Item = (&'a str, u64)>) {
+    pub(super) fn set_whole(&mut self, ino: u64, entries: &[DirEntry]) {
         self.remove_directory(ino);
-        let names: HashMap<Box<str>, Name> = names.map(|(name, ino)| (name.into(), Name::Leads(ino))).collect();
+        let names = entries.iter().map(|entry| (entry.name.as_str().into(), Name::Leads(entry.ino)));
+        let names: HashMap<Box<str>, Name> = names.collect();
         self.names += names.len();
-        self.directories.insert(ino, Directory { is_whole: true, names });
+        let listing = Some(entries.to_vec());
+        self.directories.insert(ino, Directory { is_whole: true, names, listing });
         self.make_room();
+    }
+
+    /// All names of a directory as the store listed them, if none has changed since.
+    pub(super) fn listing(&self, ino: u64) -> Option<&[DirEntry]> {
+        self.directories.get(&ino)?.listing.as_deref()
     }
 
     /// The names of a directory are not known any more.
@@ -198,109 +185,99 @@ impl State {
 
     /// The attributes, if they are known.
     pub(super) fn attr(&self, ino: u64) -> Option<Attr> {
-        self.nodes.get(&ino)?.attr.filter(|_| !self.changing.contains_key(&ino))
+        self.nodes.get(ino)?.attr.filter(|_| !self.changing.contains_key(&ino))
     }
 
-    /// The attributes for a look-up, which takes a reference; `None` if they are not known here.
-    pub(super) fn look_up(&mut self, ino: u64) -> Option<Attr> {
-        let attr = self.attr(ino)?;
-        let node = self.nodes.get_mut(&ino)?;
-        if node.counted == 0 {
-            if self.counted >= COUNTED_MAX {
-                return None;
-            }
-            self.counted += 1;
+    /// The attributes for look-ups, each of which takes a reference; `None` if any are not known here.
+    pub(super) fn look_up(&mut self, inos: impl Iterator<Item = Option<u64>>) -> Option<Vec<Attr>> {
+        let attrs: Vec<Attr> = inos.map(|ino| self.attr(ino?)).collect::<Option<_>>()?;
+        if !self.nodes.has_room(attrs.len()) {
+            return None;
         }
-        node.counted += 1;
-        Some(attr)
+        attrs.iter().for_each(|attr| self.nodes.count(attr.ino));
+        Some(attrs)
     }
 
-    /// The kernel returns references: how many of them the store has counted. It does not keep the inode for this session
-    /// any more then, as far as is known here.
+    /// The kernel returns references: how many of them go back to the store. An inode of which all go back is not kept for
+    /// this session any more.
     pub(super) fn forget(&mut self, ino: u64, count: u64) -> u64 {
-        let Some(node) = self.nodes.get_mut(&ino) else {
+        let keeps = self.follows && !self.changing.contains_key(&ino);
+        let (left, is_kept) = self.nodes.forget(ino, count, keeps);
+        if !is_kept {
             self.invalidate(self.place(ino, None, true));
-            return count;
-        };
-        let taken = count.min(node.counted);
-        node.counted -= taken;
-        self.counted -= usize::from(taken > 0 && node.counted == 0);
-        if taken < count {
-            self.drop_node(ino);
         }
-        count - taken
-    }
-
-    fn node(&mut self, ino: u64) -> &mut Node {
-        if self.nodes.len() >= self.counted + NODES_MAX && !self.nodes.contains_key(&ino) {
-            self.nodes.values_mut().for_each(Node::drop_all);
-            self.nodes.retain(|_, node| node.counted > 0);
-        }
-        self.nodes.entry(ino).or_default()
+        left
     }
 
     pub(super) fn set_attr(&mut self, attr: Attr) {
-        self.node(attr.ino).attr = Some(attr);
+        self.nodes.keep(attr.ino).attr = Some(attr);
     }
 
     /// A name that leads to a directory.
     pub(super) fn set_place(&mut self, ino: u64, parent: u64, name: &str) {
-        self.node(ino).place = Some((parent, name.into()));
+        self.nodes.keep(ino).place = Some((parent, name.into()));
     }
 
     /// The parent of a directory, if it is known.
     pub(super) fn parent(&self, ino: u64) -> Option<u64> {
-        let (parent, name) = self.nodes.get(&ino)?.place.as_ref()?;
+        let (parent, name) = self.nodes.get(ino)?.place.as_ref()?;
         (self.name(*parent, name) == Name::Leads(ino)).then_some(*parent)
     }
 
     pub(super) fn set_incapable(&mut self, ino: u64) {
-        self.node(ino).is_incapable = true;
+        self.nodes.keep(ino).is_incapable = true;
     }
 
     pub(super) fn is_incapable(&self, ino: u64) -> bool {
-        self.nodes.get(&ino).is_some_and(|node| node.is_incapable)
+        self.nodes.get(ino).is_some_and(|node| node.is_incapable)
     }
 
     pub(super) fn set_no_acl(&mut self, ino: u64, which: WhichAcl) {
-        self.node(ino).has_no_acl[usize::from(which == WhichAcl::Default)] = true;
+        self.nodes.keep(ino).set_no_acl(which);
     }
 
     pub(super) fn has_no_acl(&self, ino: u64, which: WhichAcl) -> bool {
-        self.nodes.get(&ino).is_some_and(|node| node.has_no_acl[usize::from(which == WhichAcl::Default)])
+        self.nodes.get(ino).is_some_and(|node| node.has_no_acl(which))
     }
 
     pub(super) fn set_unprotected(&mut self, ino: u64) {
-        self.node(ino).is_unprotected = true;
+        self.nodes.keep(ino).is_unprotected = true;
     }
 
     pub(super) fn is_unprotected(&self, ino: u64) -> bool {
-        self.nodes.get(&ino).is_some_and(|node| node.is_unprotected)
+        self.nodes.get(ino).is_some_and(|node| node.is_unprotected)
+    }
+
+    /// What an inode does not have; what is not told may be known already.
+    pub(super) fn set_traits(&mut self, ino: u64, traits: Traits) {
+        let node = self.nodes.keep(ino);
+        node.is_incapable |= traits.no_capabilities;
+        node.is_unprotected |= traits.no_protection;
+        for (has_none, which) in [(traits.no_access_acl, WhichAcl::Access), (traits.no_default_acl, WhichAcl::Default)]
+        {
+            if has_none {
+                node.set_no_acl(which);
+            }
+        }
     }
 
     pub(super) fn drop_attr(&mut self, ino: u64) {
         self.invalidate(self.place(ino, None, true));
-        if let Some(node) = self.nodes.get_mut(&ino) {
-            node.attr = None;
-        }
+        self.nodes.drop_attr(ino);
     }
 
-    /// The attributes of all inodes are not known any more.
+    /// The attributes of all inodes are not known any more, and one of them may have been removed.
     pub(super) fn drop_attrs(&mut self) {
         self.last += 1;
         self.floor.1 = self.last;
-        self.nodes.values_mut().for_each(|node| node.attr = None);
+        self.nodes.drop_attrs();
+        self.nodes.give_back();
     }
 
     /// Nothing is known of an inode any more, except what its names are.
     pub(super) fn drop_node(&mut self, ino: u64) {
         self.invalidate(self.place(ino, None, true));
-        if let Some(node) = self.nodes.get_mut(&ino) {
-            node.drop_all();
-            if node.counted == 0 {
-                self.nodes.remove(&ino);
-            }
-        }
+        self.nodes.drop_node(ino);
     }
 
     /// Nothing is known any more.
@@ -309,8 +286,23 @@ impl State {
         self.floor = (self.last, self.last);
         self.directories = HashMap::new();
         self.names = 0;
-        self.nodes.values_mut().for_each(Node::drop_all);
-        self.nodes.retain(|_, node| node.counted > 0);
+        self.nodes.drop_all();
+    }
+
+    /// Nothing is known any more, and changes were missed: what may have been removed is kept no longer.
+    pub(super) fn clear_all(&mut self) {
+        self.clear();
+        self.nodes.give_back();
+    }
+
+    /// The store has counted a reference of the node's own.
+    pub(super) fn own(&mut self, ino: u64) {
+        self.nodes.own(ino);
+    }
+
+    /// The references that the store gets back.
+    pub(super) fn returned(&mut self) -> Vec<(u64, u64)> {
+        self.nodes.returned()
     }
 
     /// A call is about to change an inode.

@@ -7,6 +7,7 @@ use objstore_base::error::Result;
 use super::link::LinkStats;
 use super::op::Op;
 use super::reply::Answer;
+use crate::attributes::Traits;
 use crate::changes::Changes;
 use crate::context::{Context, RequestId, SessionId};
 use crate::local::LocalFiles;
@@ -97,6 +98,11 @@ pub trait FileService: Send + Sync {
     /// How many calls of each operation were made, and how many trips to another machine they took. Empty for a service on
     /// this machine.
     fn trips(&self) -> Vec<Trips> {
+        Vec::new()
+    }
+
+    /// What these inodes do not have now, in their order. A service that tells nothing returns nothing.
+    fn traits(&self, _inos: &[u64]) -> Vec<Traits> {
         Vec::new()
     }
 

@@ -1,101 +1,121 @@
-//! A physical checkpoint of fjall, tried out: hard links of the tables of one version, made while others commit. No
-//! product code makes checkpoints yet; decision 0115 says what they are to be.
+//! The files of a checkpoint: hard links to the tables of one version, made while others commit.
 //!
 //! - fjall removes a table's file when the last version that has it is dropped, so a version that is held keeps its files.
 //! - fjall writes and syncs the list of a version before anyone sees the version, and may remove the list of an older
 //!   one: then the next version is tried.
+//! - A folder with the links, the list, a `current` that names it, the keyspace of names, the file `version` and an empty
+//!   journal opens as the store at its last batch in tables. Without a journal fjall would take no number from the tables,
+//!   and show nothing of them.
+//!
+//! A crash leaves part of the target, which the next checkpoint empties.
 
-#![expect(clippy::print_stdout, reason = "the figures are for the decision")]
+use std::path::{Path, PathBuf};
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
-
-use bytes::Bytes;
 use fjall::{AbstractTree as _, Keyspace};
-use xxhash_rust::xxh3::xxh3_128;
+use objstore_base::error::{Error, Result};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
-use super::store::Store;
-use super::tail::Mark;
-use super::{Options, open, start};
-use crate::backend::{BATCH_KEY, Backend as _, decode_batch, encode_batch};
-use crate::engine::Durability;
+use super::error;
+use super::store::last_batch;
+use crate::backend::{BATCH_KEY, decode_batch};
+use crate::shipped::{Link, Linked};
 
-/// Links the tables of the present version, and writes what else a folder needs; returns how many tables it has.
-fn link(folder: &Path, keyspace: &Keyspace, target: &Path) -> usize {
-    let tree = Path::new("keyspaces").join(keyspace.id().to_string());
-    std::fs::create_dir_all(target.join(&tree).join("tables")).unwrap();
-    let (version, list) = loop {
-        let version = keyspace.tree.current_version();
-        if let Ok(list) = std::fs::read(folder.join(&tree).join(format!("v{}", version.id()))) {
-            break (version, list);
-        }
-    };
-    for table in version.iter_tables() {
-        let name = tree.join("tables").join(table.id().to_string());
-        std::fs::hard_link(folder.join(&name), target.join(&name)).unwrap();
-    }
-    let current = [&version.id().to_le_bytes()[..], &xxh3_128(&list).to_le_bytes(), &[0]].concat();
-    std::fs::write(target.join(&tree).join(format!("v{}", version.id())), list).unwrap();
-    std::fs::write(target.join(&tree).join("current"), current).unwrap();
-    // The keyspace of names does not change after the first start.
-    let names = Path::new("keyspaces/0");
-    std::fs::create_dir_all(target.join(names).join("tables")).unwrap();
-    for part in [names.to_owned(), names.join("tables"), tree] {
-        for entry in std::fs::read_dir(folder.join(&part)).unwrap().map(Result::unwrap) {
-            let (name, to) = (entry.file_name(), target.join(&part).join(entry.file_name()));
-            let is_list = name.to_string_lossy().starts_with('v') && part != names;
-            if entry.file_type().unwrap().is_file() && !is_list && !to.exists() {
-                std::fs::copy(entry.path(), to).unwrap();
-            }
-        }
-    }
-    std::fs::copy(folder.join("version"), target.join("version")).unwrap();
-    version.iter_tables().count()
+/// How often a version is tried whose list is removed meanwhile.
+const TRIES: usize = 100;
+
+/// The keyspace of names, which does not change after the first start.
+const NAMES: &str = "keyspaces/0";
+
+/// A journal without batches.
+const EMPTY_JOURNAL: &str = "1.jnl";
+
+/// The tables of a store that is open.
+pub(super) struct Tables {
+    pub folder: PathBuf,
+    pub keyspace: Keyspace,
 }
 
-#[test]
-fn linked_tables_open_as_the_store_at_one_of_its_batches() {
-    let folder = tempfile::tempdir().unwrap();
-    let opened = start(folder.path(), Options::default(), None).unwrap();
-    let keyspace = opened.1.clone();
-    let store = Store::open(opened, folder.path(), (Mark::default(), None), None).unwrap();
-    let (enough, slowest) = (AtomicBool::new(false), std::sync::Mutex::new(Duration::ZERO));
-    std::thread::scope(|threads| {
-        threads.spawn(|| {
-            for number in 1_u64.. {
-                let begun = Instant::now();
-                let own = (Bytes::from_static(BATCH_KEY), Some(encode_batch(number)));
-                // Keys in scattered order, so that tables overlap and are compacted.
-                let key = number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes();
-                let key = Bytes::from([&b"k"[..], &key].concat());
-                store.commit([own, (key, Some(Bytes::from(vec![7; 4000])))].into(), Durability::Buffered).unwrap();
-                let mut slowest = slowest.lock().unwrap();
-                *slowest = begun.elapsed().max(*slowest);
-                if enough.load(Ordering::Relaxed) {
-                    break;
-                }
-            }
-        });
-        let mut reached = 0;
-        for round in 0..4 {
-            while decode_batch(store.snapshot().get(BATCH_KEY).unwrap().as_deref()).unwrap() < reached + 8000 {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            let target = tempfile::tempdir_in(folder.path().parent().unwrap()).unwrap();
-            *slowest.lock().unwrap() = Duration::ZERO;
-            let begun = Instant::now();
-            let tables = link(folder.path(), &keyspace, target.path());
-            let (took, slow) = (begun.elapsed(), *slowest.lock().unwrap());
-            let copy = open(target.path(), Options::default()).unwrap();
-            let number = decode_batch(copy.snapshot().get(BATCH_KEY).unwrap().as_deref()).unwrap();
-            let pairs = copy.snapshot().scan(b"k", b"l", usize::MAX).unwrap().len();
-            println!(
-                "{round}: {tables} tables up to batch {number} linked in {took:?}; slowest commit meanwhile {slow:?}"
-            );
-            assert!(number > reached && pairs as u64 == number, "{pairs} records of {number} batches");
-            reached = number;
+impl Link for Tables {
+    fn link(&self, target: &Path) -> Result<Linked> {
+        let tree = Path::new("keyspaces").join(self.keyspace.id().to_string());
+        let (version, list, name) = (0..TRIES)
+            .find_map(|_| {
+                let version = self.keyspace.tree.current_version();
+                let name = tree.join(format!("v{}", version.id()));
+                let list = std::fs::read(self.folder.join(&name)).ok()?;
+                Some((version, list, name))
+            })
+            .ok_or_else(|| Error::Busy { what: "the metadata, whose list of tables changes all the time,".into() })?;
+        let batch = last_batch!(version)?.map_or(0, |batch| batch.ours);
+        let mut linking = Linking { folder: &self.folder, target, files: Vec::new() };
+        for table in version.iter_tables() {
+            linking.link(tree.join("tables").join(table.id().to_string()))?;
         }
-        enough.store(true, Ordering::Relaxed);
-    });
+        let current = [&version.id().to_le_bytes()[..], &xxh3_128(&list).to_le_bytes(), &[0]].concat();
+        linking.write(name, &list)?;
+        linking.write(tree.join("current"), &current)?;
+        for part in [Path::new(NAMES).to_owned(), Path::new(NAMES).join("tables"), tree.clone()] {
+            linking.copy_rest(&part, part == tree)?;
+        }
+        linking.copy(PathBuf::from("version"))?;
+        linking.write(PathBuf::from(EMPTY_JOURNAL), &[])?;
+        Ok(Linked { batch, files: linking.files })
+    }
 }
+
+struct Linking<'a> {
+    folder: &'a Path,
+    target: &'a Path,
+    files: Vec<(PathBuf, bool)>,
+}
+
+impl Linking<'_> {
+    fn failed(&self, path: &Path, source: std::io::Error) -> Error {
+        Error::io(format!("linking {} for a checkpoint", self.folder.join(path).display()), source)
+    }
+
+    fn place(&self, path: &Path) -> Result<PathBuf> {
+        let place = self.target.join(path);
+        if let Some(folder) = place.parent() {
+            std::fs::create_dir_all(folder).map_err(|source| self.failed(path, source))?;
+        }
+        Ok(place)
+    }
+
+    fn link(&mut self, path: PathBuf) -> Result<()> {
+        let linked = std::fs::hard_link(self.folder.join(&path), self.place(&path)?);
+        linked.map_err(|source| self.failed(&path, source))?;
+        self.files.push((path, true));
+        Ok(())
+    }
+
+    fn write(&mut self, path: PathBuf, content: &[u8]) -> Result<()> {
+        std::fs::write(self.place(&path)?, content).map_err(|source| self.failed(&path, source))?;
+        self.files.push((path, false));
+        Ok(())
+    }
+
+    fn copy(&mut self, path: PathBuf) -> Result<()> {
+        let content = std::fs::read(self.folder.join(&path)).map_err(|source| self.failed(&path, source))?;
+        self.write(path, &content)
+    }
+
+    /// Copies the files of a folder that are not there yet; of the changing tree not the lists of other versions.
+    fn copy_rest(&mut self, part: &Path, is_tree: bool) -> Result<()> {
+        let failed = |source| self.failed(part, source);
+        let entries = std::fs::read_dir(self.folder.join(part)).map_err(failed)?;
+        let entries: Vec<_> = entries.collect::<Result<_, _>>().map_err(failed)?;
+        for entry in entries {
+            let path = part.join(entry.file_name());
+            let is_list = is_tree && entry.file_name().to_string_lossy().starts_with('v');
+            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+            if is_file && !is_list && !self.target.join(&path).exists() {
+                self.copy(path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

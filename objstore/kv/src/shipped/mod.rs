@@ -6,39 +6,64 @@
 //!   behind; a sync waits until the log has it. The copy itself is never synced.
 //! - Until the log has acknowledged a buffered batch, the copy keeps its entry under a key of the engine's own.
 //! - After the first append that failed, every commit and sync fails: the writer poisons the store, and this server has
-//!   stepped down. So has it when another server takes the log over.
-//! - While the lease is not known to hold, or the log is far behind, commits are refused before they begin.
+//!   stepped down. So has it when another server takes the log over, or when the lease ended unrenewed. [`Lost`] learns
+//!   the reason.
+//! - A read counts only if the lease is known to hold after it: another server may have written since. Without a lease,
+//!   reads and commits wait for [`LEASE_WAIT`] and are then refused as busy.
+//! - While the log is [`LAG_MAX`] behind, operations are refused as busy before they are queued.
+//!
+//! | module | job |
+//! | --- | --- |
+//! | `follow` | a copy that follows the log of another owner, until this server becomes the owner |
+//! | `joint` | where a copy and the log part |
+//! | `checkpoint` | copies of the whole store outside the log, behind which the log is trimmed |
+//! | `entry`, `position` | the bytes of an entry; what a copy records about itself |
+//! | `leased` | snapshots that are read under the lease |
+//! | `place` | the log, the claim and the lease |
 //!
 //! A crash of the process leaves a copy with every answered batch; entries that the log lacks are appended at the next
 //! opening, unless another server has written meanwhile. The loss of the copy leaves the log: every batch of an answered
 //! synced commit or sync, and perhaps later ones.
 
+mod checkpoint;
 mod entry;
-mod open;
+mod follow;
+mod joint;
+mod leased;
 mod place;
 mod position;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use objstore_base::error::{Error, Result};
 use objstore_log::appender::Appender;
-use objstore_log::keeper::Keeper;
+use objstore_log::keeper::{Keeper, Term};
 use objstore_log::{Epoch, Log};
 use parking_lot::Mutex;
 
+use self::leased::Leased;
 use self::position::{Position, unshipped_key};
 use super::backend::{BATCH_KEY, Backend, Changes, decode_batch};
 use super::engine::Durability;
+use super::stats::LogStats;
 use super::txn::Snapshot;
 
-pub(super) use self::open::Start;
-pub use self::place::{Lease, Place};
+pub(super) use self::checkpoint::{Link, Linked, Taker, Worker, restore};
+pub use self::follow::{Claimed, Followed};
+pub(super) use self::follow::{Follower, Start};
+pub use self::place::{Checkpoints, Lease, Lost, Place};
+pub(super) use self::position::refuse_copy;
 
-/// How far the log may be behind before commits are refused.
-const LAG_MAX: Duration = Duration::from_secs(10);
+/// How far the log may be behind before operations are refused.
+const LAG_MAX: Duration = Duration::from_secs(5);
+
+/// How long a read or a commit waits for the lease to be renewed, as after a pause of the whole process.
+const LEASE_WAIT: Duration = Duration::from_secs(1);
 
 /// How many acknowledged entries a commit removes from the copy at most.
 const FORGET_AT_ONCE: usize = 64;
@@ -49,7 +74,13 @@ pub(super) struct Shipped<B> {
     log: Arc<dyn Log>,
     epoch: Epoch,
     appender: Appender,
-    keeper: Option<Keeper>,
+    keeper: Mutex<Option<Keeper>>,
+    /// The thread of checkpoints, if there are any.
+    checkpoints: Mutex<Option<Worker>>,
+    /// How long the lease is known to hold; `None` if nobody keeps it.
+    term: Option<Arc<Term>>,
+    /// Whether the lease is left to the next program of this process, or was released already.
+    left: AtomicBool,
     /// Where the last commit left the copy. Locked by commits alone.
     position: Mutex<Position>,
     /// The number of the last batch that was committed and appended.
@@ -58,7 +89,11 @@ pub(super) struct Shipped<B> {
 
 impl<B: Backend> Backend for Shipped<B> {
     fn snapshot(&self) -> Box<dyn Snapshot> {
-        self.local.snapshot()
+        let snapshot = self.local.snapshot();
+        match &self.term {
+            Some(term) => Box::new(Leased::new(snapshot, Arc::clone(term))),
+            None => snapshot,
+        }
     }
 
     fn commit(&self, mut changes: Changes, durability: Durability) -> Result<()> {
@@ -88,21 +123,53 @@ impl<B: Backend> Backend for Shipped<B> {
         Ok(())
     }
 
+    fn accepts(&self) -> Result<()> {
+        if self.appender.lag() > LAG_MAX {
+            return Err(Error::Busy { what: "the log in PostgreSQL, which is behind,".into() });
+        }
+        Ok(())
+    }
+
     fn room(&self) -> Result<()> {
         if let Some(failure) = self.appender.failure() {
             return Err(Error::Poisoned { why: failure.to_string() });
         }
-        if self.keeper.as_ref().is_some_and(|keeper| !keeper.holds()) {
-            return Err(Error::Busy { what: "the log, whose lease could not be renewed,".into() });
-        }
-        if self.appender.lag() > LAG_MAX {
-            return Err(Error::Busy { what: "the log, which is behind,".into() });
-        }
+        leased::check(self.term.as_deref())?;
         self.local.room()
     }
 
     fn sync(&self) -> Result<()> {
         self.appender.wait(self.last.load(Ordering::Acquire)).map_err(failed)
+    }
+
+    fn log(&self) -> Option<LogStats> {
+        let checkpoint_batch = self.checkpoints.lock().as_ref().map_or(0, Worker::newest);
+        Some(LogStats {
+            last_batch: self.last.load(Ordering::Acquire),
+            acknowledged_batch: self.appender.acknowledged(),
+            checkpoint_batch,
+            lease: self.term.as_ref().map_or(Duration::ZERO, |term| term.remaining()),
+        })
+    }
+
+    fn release(&self) {
+        if self.left.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        drop(self.checkpoints.lock().take());
+        drop(self.keeper.lock().take());
+        if let Some(term) = &self.term {
+            term.end();
+        }
+        if self.appender.failure().is_none()
+            && let Err(error) = self.log.release(self.epoch)
+        {
+            tracing::warn!(%error, "the log was not released; its lease ends by itself");
+        }
+    }
+
+    fn leave(&self) {
+        self.left.store(true, Ordering::Release);
     }
 }
 
@@ -110,12 +177,35 @@ impl<B> Shipped<B> {
     fn append(&self, number: u64, body: Bytes) -> Result<()> {
         self.appender.push(number, body).map_err(failed)
     }
+
+    /// Makes checkpoints from now on, from the files that `source` links from the copy, by way of the folder `staging`.
+    pub fn start_checkpoints(
+        &self,
+        source: impl FnOnce(&B) -> Box<dyn Link>,
+        staging: PathBuf,
+        Checkpoints { vault, log_bytes }: Checkpoints,
+    ) -> Result<()> {
+        let taker = Taker {
+            source: source(&self.local),
+            staging,
+            vault,
+            log: Arc::clone(&self.log),
+            appender: self.appender.clone(),
+            epoch: self.epoch,
+            id: self.position.lock().id,
+            known: BTreeMap::new(),
+        };
+        *self.checkpoints.lock() = Some(Worker::start(taker, log_bytes)?);
+        Ok(())
+    }
 }
 
 impl<B> Drop for Shipped<B> {
     fn drop(&mut self) {
-        drop(self.keeper.take());
-        if self.appender.failure().is_none()
+        drop(self.checkpoints.lock().take());
+        drop(self.keeper.lock().take());
+        if !self.left.load(Ordering::Acquire)
+            && self.appender.failure().is_none()
             && let Err(error) = self.log.release(self.epoch)
         {
             tracing::warn!(%error, "the log was not released; its lease ends by itself");
@@ -124,9 +214,10 @@ impl<B> Drop for Shipped<B> {
 }
 
 /// The store's error for one of the log.
-fn failed(error: objstore_log::Error) -> Error {
+pub(super) fn failed(error: objstore_log::Error) -> Error {
     match error {
         objstore_log::Error::Indeterminate { .. } => Error::Indeterminate { why: error.to_string() },
+        objstore_log::Error::Unavailable { why } => Error::Busy { what: format!("the log ({why})") },
         other => Error::Unusable { why: other.to_string() },
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use objstore_log::{Claim, Log};
 
+use crate::vault::Vault;
+
 /// Who renews the lease of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
@@ -13,6 +15,10 @@ pub enum Lease {
     /// None: it ends after its length. For tests that have no thread.
     Untended,
 }
+
+/// Receives the reason when this server has lost the log; called once or more, from any thread, which must not be
+/// blocked. From then on the store refuses reads and writes.
+pub type Lost = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A log, and the claim by which this server owns it.
 #[derive(Clone)]
@@ -23,12 +29,25 @@ pub struct Place {
     pub claim: Claim,
     /// Who renews the lease.
     pub lease: Lease,
+    /// What happens when the log is lost.
+    pub lost: Lost,
+    /// Where checkpoints go, and after how many bytes of log; `None`: the log is never trimmed.
+    pub checkpoints: Option<Checkpoints>,
+}
+
+/// A place of checkpoints.
+#[derive(Clone)]
+pub struct Checkpoints {
+    /// The place.
+    pub vault: Arc<dyn Vault>,
+    /// After how many bytes of log a checkpoint is made, which bounds what an opening replays.
+    pub log_bytes: u64,
 }
 
 impl Place {
-    /// The place of `log` for the server of `claim`, whose lease is kept.
-    pub fn new(log: Arc<dyn Log>, claim: Claim) -> Self {
-        Self { log, claim, lease: Lease::Kept }
+    /// The place of `log` for the server of `claim`, whose lease is kept, without checkpoints.
+    pub fn new(log: Arc<dyn Log>, claim: Claim, lost: Lost) -> Self {
+        Self { log, claim, lease: Lease::Kept, lost, checkpoints: None }
     }
 }
 

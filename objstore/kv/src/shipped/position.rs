@@ -83,6 +83,16 @@ impl Position {
     }
 }
 
+/// Refuses a copy where a store without a log is opened: what it would write, the log would not have.
+pub(crate) fn refuse_copy(view: &dyn Read) -> Result<()> {
+    if view.get(RECORD_KEY)?.is_none() {
+        return Ok(());
+    }
+    let why =
+        "the folder has a copy of a store whose metadata is in PostgreSQL: give --metadata-url, or use another folder";
+    Err(Error::Unusable { why: why.into() })
+}
+
 fn decode(record: &[u8]) -> Option<(LogId, Chain, u64)> {
     let (id, rest) = record.split_first_chunk()?;
     let (chain, rest) = rest.split_first_chunk()?;
@@ -91,11 +101,20 @@ fn decode(record: &[u8]) -> Option<(LogId, Chain, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use objstore_log::Log as _;
+    use objstore_log::memory::Memory;
+
     use super::*;
     use crate::backend::{Backend as _, encode_batch};
     use crate::engine::Durability;
     use crate::memory::Map;
+
+    /// The record of a copy of `log` that ends with an entry of this content.
+    pub(in crate::shipped) fn record(log: &Memory, last: u64, content: u8) -> Value {
+        let id = log.tail().unwrap().id;
+        Position { last, chain: Chain([content; 16]), ..Position::begin(id) }.record().1
+    }
 
     #[test]
     fn a_copy_knows_its_position_and_refuses_other_records() {

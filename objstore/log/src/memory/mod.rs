@@ -25,6 +25,7 @@ pub struct Memory(Mutex<State>);
 struct State {
     content: Content,
     faults: Faults,
+    interrupted: bool,
     under_way: Vec<UnderWay>,
 }
 
@@ -62,12 +63,18 @@ impl Memory {
     /// An empty log with this identity and these faults.
     pub fn with(id: LogId, faults: Faults) -> Self {
         let content = Content { id, now: Duration::ZERO, owner: None, epoch: 0, first: 1, entries: BTreeMap::new() };
-        Self(Mutex::new(State { content, faults, under_way: Vec::new() }))
+        Self(Mutex::new(State { content, faults, interrupted: false, under_way: Vec::new() }))
     }
 
     /// Moves the log's clock.
     pub fn pass(&self, time: Duration) {
         self.0.lock().content.now += time;
+    }
+
+    /// Interrupts the network to the log, or restores it: meanwhile calls answer that the log is not available, and
+    /// appends wait.
+    pub fn interrupt(&self, interrupted: bool) {
+        self.0.lock().interrupted = interrupted;
     }
 
     /// The number of appends that have no answer, or may still arrive.
@@ -78,6 +85,9 @@ impl Memory {
     /// Runs one call, before and after which messages under way may arrive.
     fn call<T>(&self, call: impl FnOnce(&mut Content) -> Result<T>) -> Result<T> {
         let mut state = self.0.lock();
+        if state.interrupted {
+            return Err(Error::Unavailable { why: "the network is interrupted".to_owned() });
+        }
         let mut answers = state.arrivals();
         let outcome = call(&mut state.content);
         answers.extend(state.arrivals());
@@ -97,7 +107,7 @@ impl State {
     /// Lets some of what is under way arrive.
     fn arrivals(&mut self) -> Vec<Answer> {
         let mut answers = Vec::new();
-        while !self.under_way.is_empty() && self.faults.arrives() {
+        while !self.interrupted && !self.under_way.is_empty() && self.faults.arrives() {
             answers.extend(self.arrive());
         }
         answers
@@ -242,7 +252,7 @@ impl Log for Memory {
 
     fn drive(&self) -> bool {
         let mut state = self.0.lock();
-        if state.under_way.iter().all(|append| append.done.is_none()) {
+        if state.interrupted || state.under_way.iter().all(|append| append.done.is_none()) {
             return false;
         }
         let answer = state.arrive();

@@ -12,6 +12,7 @@
 mod append;
 mod owner;
 mod partitions;
+mod password;
 mod read;
 mod schema;
 mod session;
@@ -22,6 +23,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
+use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{Mutex, MutexGuard};
@@ -35,6 +37,7 @@ use crate::error::{Error, Result};
 use crate::log::{Done, Log};
 use crate::owner::{Claim, Epoch, Tail, Tenure};
 
+pub use self::password::Env;
 pub use self::settings::{Copies, Settings};
 
 /// A client of a log in PostgreSQL.
@@ -50,8 +53,10 @@ struct Inner {
     settings: Settings,
     tls: Tls,
     partitions: Partitions,
-    /// The connection of everything but appends.
+    /// The connection of everything but appends and renewals.
     control: Mutex<Option<Session>>,
+    /// The connection of renewals, which wait for nothing else.
+    lease: Mutex<Option<Session>>,
 }
 
 impl Postgres {
@@ -67,8 +72,8 @@ impl Postgres {
             runtime.map_err(|error| Error::Unavailable { why: format!("no thread for PostgreSQL: {error}") })?;
         let tls = Tls::new(settings.authority.as_deref())?;
         let count = settings.connections.clamp(1, 16);
-        let (partitions, control) = (Partitions::default(), Mutex::new(None));
-        let inner = Arc::new(Inner { settings, tls, partitions, control });
+        let (partitions, control, lease) = (Partitions::default(), Mutex::new(None), Mutex::new(None));
+        let inner = Arc::new(Inner { settings, tls, partitions, control, lease });
         let lanes = (0..count).map(|_| Lane::start(&runtime, &inner)).collect();
         let opened = Self { inner, lanes, next_lane: AtomicUsize::new(0), runtime: Some(runtime) };
         opened.call(|inner| async move { inner.prepare().await })?;
@@ -81,9 +86,16 @@ impl Postgres {
         T: Send + 'static,
         F: Future<Output = Result<T>> + Send + 'static,
     {
+        self.call_within(self.inner.settings.answer_within, call)
+    }
+
+    fn call_within<T, F>(&self, limit: Duration, call: impl FnOnce(Arc<Inner>) -> F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
         let (answer, answered) = mpsc::channel();
         let call = call(Arc::clone(&self.inner));
-        let limit = self.inner.settings.answer_within;
         let lost = |why: &str| Err(Error::Indeterminate { why: why.to_owned() });
         if let Some(runtime) = &self.runtime {
             runtime.spawn(async move {
@@ -107,7 +119,11 @@ impl Drop for Postgres {
 impl Inner {
     /// Lends the connection for calls, after connecting if necessary.
     async fn lend(&self) -> Result<Lent<'_>> {
-        let mut place = self.control.lock().await;
+        self.lend_from(&self.control).await
+    }
+
+    async fn lend_from<'a>(&self, place: &'a Mutex<Option<Session>>) -> Result<Lent<'a>> {
+        let mut place = place.lock().await;
         let session = match place.take().filter(Session::is_open) {
             Some(session) => session,
             None => Session::open(&self.settings, &self.tls).await?,
@@ -156,11 +172,13 @@ impl Log for Postgres {
     }
 
     fn renew(&self, epoch: Epoch) -> Result<()> {
-        self.call(|inner| async move { inner.renew(epoch).await })
+        let limit = self.inner.settings.renewed_within;
+        self.call_within(limit, |inner| async move { inner.renew(epoch).await })
     }
 
     fn release(&self, epoch: Epoch) -> Result<()> {
-        self.call(|inner| async move { inner.release(epoch).await })
+        let limit = self.inner.settings.renewed_within;
+        self.call_within(limit, |inner| async move { inner.release(epoch).await })
     }
 
     fn append(&self, batch: Batch, done: Done) {

@@ -83,7 +83,7 @@ impl Inner {
     }
 
     async fn change(&self, statement: &str, epoch: Epoch) -> Result<()> {
-        let lent = self.lend().await?;
+        let lent = self.lend_from(&self.lease).await?;
         let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&self.shard(), Type::INT8), (&stored(epoch), Type::INT8)];
         let changed = lent.session.client.query_typed(statement, &parameters).await;
         lent.give_back(match changed {

@@ -32,7 +32,7 @@ impl Session {
     /// Connects and checks the server.
     pub async fn open(settings: &Settings, tls: &Tls) -> Result<Self> {
         let opening = async {
-            let (client, connection) = settings.config.connect(tls.clone()).await.map_err(unavailable)?;
+            let (client, connection) = settings.config.connect(tls.clone()).await.map_err(unconnected)?;
             let warned = Arc::new(AtomicBool::new(false));
             let task = tokio::spawn(serve(connection, Arc::clone(&warned)));
             let session = Self { client, append: None, warned, task };
@@ -112,7 +112,7 @@ async fn check(client: &Client, copies: Copies) -> Result<()> {
     if copies == Copies::Replicated && names.trim().is_empty() {
         let why = "this PostgreSQL has no synchronous standby (synchronous_standby_names is empty): acknowledged \
                    writes would be lost with its disk, or with a failover to an asynchronous standby. Configure one, \
-                   or allow a single PostgreSQL explicitly where its disk is kept otherwise";
+                   or give --single-postgres where its disk is kept otherwise";
         return Err(Error::Unusable { why: why.into() });
     }
     // A cancelled wait for the standby would acknowledge what only the primary has; so nothing of ours cancels.
@@ -132,8 +132,26 @@ pub(super) async fn within<T>(limit: Duration, future: impl Future<Output = T>) 
 }
 
 /// The error for a statement that only reads, or that did not begin.
+#[expect(clippy::needless_pass_by_value, reason = "the form that `map_err` takes")]
 pub(super) fn unavailable(error: tokio_postgres::Error) -> Error {
     Error::Unavailable { why: described(&error) }
+}
+
+/// The error for a connection that could not be made. A refused login does not pass by itself.
+fn unconnected(error: tokio_postgres::Error) -> Error {
+    let refused = match error.code() {
+        Some(code) => code.code().starts_with("28") || *code == SqlState::INVALID_CATALOG_NAME,
+        None => std::error::Error::source(&error).is_some_and(|source| source.to_string() == "password missing"),
+    };
+    if refused {
+        let why = format!(
+            "PostgreSQL refuses the connection: {}; correct the user, the database or the password (in the URL, in \
+             PGPASSWORD, or in a password file)",
+            described(&error)
+        );
+        return Error::Unusable { why };
+    }
+    unavailable(error)
 }
 
 /// The error for a change: indeterminate, unless PostgreSQL said that it did not make it.

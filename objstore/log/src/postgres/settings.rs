@@ -1,4 +1,4 @@
-//! How to reach a PostgreSQL: its URL, TLS, and what it must be able to do.
+//! How to reach a PostgreSQL: its URL, its password, TLS, and what it must be able to do.
 //!
 //! - The password stays inside: neither `Debug` nor an error shows any part of the URL but names of parameters.
 //! - TCP is encrypted and the server's certificate verified against `sslrootcert`, unless `sslmode=disable` says
@@ -12,6 +12,7 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
+use super::password::{self, Env};
 use crate::error::{Error, Result};
 
 /// How many copies of an acknowledged entry PostgreSQL has to have.
@@ -38,6 +39,8 @@ pub struct Settings {
     pub partition_entries: u64,
     /// How long an answer of PostgreSQL may take; later it counts as lost.
     pub answer_within: Duration,
+    /// How long a renewal of the lease may take: a small part of the lease, so that a lost connection costs no lease.
+    pub renewed_within: Duration,
 }
 
 impl fmt::Debug for Settings {
@@ -48,23 +51,30 @@ impl fmt::Debug for Settings {
 
 impl Settings {
     /// The settings in `url`, `postgres://USER[:PASSWORD]@HOST[:PORT][,…]/DATABASE[?PARAMETER=VALUE&…]`, for the log of
-    /// shard 0 with a synchronous standby.
+    /// shard 0 with a synchronous standby. Without a password in it, `PGPASSWORD` or a password file has it, by the rules
+    /// of libpq: `env` reads the environment.
     ///
     /// # Errors
-    /// [`Error::Unusable`]: the URL is not one of PostgreSQL, or asks for TLS that does not verify the server.
-    pub fn parse(url: &str) -> Result<Self> {
+    /// [`Error::Unusable`]: the URL is not one of PostgreSQL, asks for TLS that does not verify the server, or the
+    /// password file cannot be used.
+    pub fn parse(url: &str, env: Env<'_>) -> Result<Self> {
         let unusable = |why: String| Error::Unusable { why: format!("the URL of PostgreSQL cannot be used: {why}") };
         if !["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme)) {
             return Err(unusable("it does not begin with postgres://".into()));
         }
-        let (rest, tls) = Tls::take(url).map_err(unusable)?;
+        let (rest, extra) = Extra::take(url).map_err(unusable)?;
         let mut config: Config = rest.parse().map_err(|error: tokio_postgres::Error| {
             // The source names a parameter; the URL itself has the password.
             let source = std::error::Error::source(&error).map_or_else(String::new, ToString::to_string);
             unusable(if source.contains(&rest) { "it is not valid".into() } else { source })
         })?;
         let by_tcp = config.get_hosts().iter().any(|host| matches!(host, Host::Tcp(_)));
-        config.ssl_mode(tls.mode(by_tcp).map_err(unusable)?);
+        config.ssl_mode(extra.mode(by_tcp).map_err(unusable)?);
+        if config.get_password().is_none()
+            && let Some(found) = password::find(&config, extra.passfile.as_deref(), env).map_err(unusable)?
+        {
+            config.password(found);
+        }
         let defaults = Duration::from_secs(20);
         config.target_session_attrs(TargetSessionAttrs::ReadWrite).application_name("amphora");
         if config.get_connect_timeout().is_none() {
@@ -75,40 +85,43 @@ impl Settings {
         }
         Ok(Self {
             config,
-            authority: tls.authority,
+            authority: extra.authority,
             copies: Copies::Replicated,
             shard: 0,
             connections: 1,
             partition_entries: 1 << 14,
             answer_within: defaults,
+            renewed_within: Duration::from_secs(3),
         })
     }
 }
 
-/// The parameters of the URL that are about TLS.
+/// The parameters of the URL that `tokio-postgres` does not know.
 #[derive(Default)]
-struct Tls {
+struct Extra {
     mode: Option<String>,
     authority: Option<PathBuf>,
+    passfile: Option<PathBuf>,
 }
 
-impl Tls {
-    /// Takes the parameters out of the URL, since `tokio-postgres` does not know them.
+impl Extra {
+    /// Takes the parameters out of the URL.
     fn take(url: &str) -> Result<(String, Self), String> {
-        let mut tls = Self::default();
-        let Some((rest, query)) = url.split_once('?') else { return Ok((url.to_owned(), tls)) };
+        let mut extra = Self::default();
+        let Some((rest, query)) = url.split_once('?') else { return Ok((url.to_owned(), extra)) };
         let mut others = Vec::new();
         for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
             let decoded = || percent_decode_str(value).decode_utf8().map(String::from).map_err(|_| "it is not UTF-8");
             match name {
-                "sslmode" => tls.mode = Some(decoded()?),
-                "sslrootcert" => tls.authority = Some(decoded()?.into()),
+                "sslmode" => extra.mode = Some(decoded()?),
+                "sslrootcert" => extra.authority = Some(decoded()?.into()),
+                "passfile" => extra.passfile = Some(decoded()?.into()),
                 _ => others.push(parameter),
             }
         }
         let query = if others.is_empty() { String::new() } else { format!("?{}", others.join("&")) };
-        Ok((format!("{rest}{query}"), tls))
+        Ok((format!("{rest}{query}"), extra))
     }
 
     fn mode(&self, by_tcp: bool) -> Result<SslMode, String> {
@@ -133,15 +146,16 @@ mod tests {
     use super::*;
 
     fn refusal(url: &str) -> String {
-        Settings::parse(url).expect_err(url).to_string()
+        Settings::parse(url, &|_| None).expect_err(url).to_string()
     }
 
     #[test]
     fn tcp_is_verified_unless_it_is_said_otherwise() {
-        let mode = |url: &str| Settings::parse(url).map(|settings| settings.config.get_ssl_mode());
+        let mode = |url: &str| Settings::parse(url, &|_| None).map(|settings| settings.config.get_ssl_mode());
         assert_eq!(mode("postgres://u:p@h/d?sslmode=disable").unwrap(), SslMode::Disable);
         assert_eq!(mode("postgres:///d?host=%2Frun%2Fpg&user=u").unwrap(), SslMode::Disable);
-        let settings = Settings::parse("postgresql://u@h:5433/d?sslrootcert=%2Fa%2Fca.pem&connect_timeout=3").unwrap();
+        let settings =
+            Settings::parse("postgresql://u@h:5433/d?sslrootcert=%2Fa%2Fca.pem&connect_timeout=3", &|_| None).unwrap();
         assert_eq!(settings.config.get_ssl_mode(), SslMode::Require);
         assert_eq!(settings.authority, Some("/a/ca.pem".into()));
         assert_eq!(settings.config.get_connect_timeout(), Some(&Duration::from_secs(3)));
@@ -153,8 +167,12 @@ mod tests {
 
     #[test]
     fn no_secret_is_shown() {
-        let settings = Settings::parse("postgres://u:hush-hush@h/d?sslmode=disable").unwrap();
+        let settings = Settings::parse("postgres://u:hush-hush@h/d?sslmode=disable", &|_| None).unwrap();
         assert!(!format!("{settings:?} {:?}", settings.config).contains("hush"));
+        let variable = |name: &str| (name == "PGPASSWORD").then(|| "hush-hush".into());
+        let given = Settings::parse("postgres://u@h/d?sslmode=disable", &variable).unwrap();
+        assert_eq!(given.config.get_password(), Some(&b"hush-hush"[..]));
+        assert!(!format!("{given:?} {:?}", given.config).contains("hush"));
         for url in [
             "http://u:hush-hush@h/d",
             "postgres://u:hush-hush@h:port/d?sslmode=disable",

@@ -51,7 +51,11 @@ impl MakeTlsConnect<Socket> for Tls {
     type Error = io::Error;
 
     fn make_tls_connect(&mut self, domain: &str) -> io::Result<Connect> {
-        let name = ServerName::try_from(domain.to_owned()).map_err(io::Error::other)?;
+        // Also called for a Unix socket, which has no name and no handshake.
+        let name = match domain {
+            "" => None,
+            domain => Some(ServerName::try_from(domain.to_owned()).map_err(io::Error::other)?),
+        };
         Ok(Connect { connector: self.0.clone(), name })
     }
 }
@@ -59,7 +63,7 @@ impl MakeTlsConnect<Socket> for Tls {
 /// A handshake to come.
 pub(super) struct Connect {
     connector: TlsConnector,
-    name: ServerName<'static>,
+    name: Option<ServerName<'static>>,
 }
 
 impl TlsConnect<Socket> for Connect {
@@ -68,7 +72,10 @@ impl TlsConnect<Socket> for Connect {
     type Future = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
     fn connect(self, socket: Socket) -> Self::Future {
-        Box::pin(async move { Ok(Stream(Box::new(self.connector.connect(self.name, socket).await?))) })
+        Box::pin(async move {
+            let name = self.name.ok_or_else(|| io::Error::other("the server has no name to verify"))?;
+            Ok(Stream(Box::new(self.connector.connect(name, socket).await?)))
+        })
     }
 }
 

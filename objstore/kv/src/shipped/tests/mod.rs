@@ -4,6 +4,7 @@ mod schedules;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::mpsc;
 
 use objstore_log::memory::Memory;
 use objstore_log::{Claim, LogId};
@@ -39,18 +40,30 @@ impl Backend for Disk {
 
 fn place(log: &Arc<Memory>, server: &str) -> Place {
     let claim = Claim { server: server.to_owned(), lease: Duration::from_secs(60) };
-    Place { log: log.clone(), claim, lease: Lease::Untended }
+    Place { log: log.clone(), claim, lease: Lease::Untended, lost: Arc::new(|_| {}), checkpoints: None }
 }
 
 /// Opens the copy on `disk`, or a new one.
 fn open(log: &Arc<Memory>, server: &str, disk: &mut Disk) -> Result<Shipped<Disk>> {
-    let local = |start| {
+    owned(follower(log, server, disk)?)
+}
+
+fn follower(log: &Arc<Memory>, server: &str, disk: &Disk) -> Result<Follower<Disk>> {
+    let disk = disk.clone();
+    let local = move |start| {
         if start == Start::Empty {
-            *disk = Disk::default();
+            disk.0.clear();
         }
         Ok(disk.clone())
     };
-    Shipped::open(local, &place(log, server))
+    Follower::open(local, place(log, server))
+}
+
+fn owned(mut follower: Follower<Disk>) -> Result<Shipped<Disk>> {
+    match follower.claim()? {
+        Claimed::Owner => follower.into_owner(),
+        Claimed::Held { server, .. } => Err(Error::Busy { what: format!("{server} owns the log, which") }),
+    }
 }
 
 fn batch(number: u64, pairs: &[(&str, &str)]) -> Changes {
@@ -176,13 +189,104 @@ fn an_old_copy_of_a_trimmed_log_is_refused() {
 }
 
 #[test]
+fn a_standby_follows_the_log_and_continues_it_when_the_owner_is_gone() {
+    let log = Arc::new(Memory::new());
+    let (mut disk, own) = (Disk::default(), Disk::default());
+    let owner = open(&log, "a", &mut disk).unwrap();
+    let mut standby = follower(&log, "b", &own).unwrap();
+    assert_eq!(standby.follow().unwrap(), Followed { at: 0, entries: 0 });
+    for number in 1..=3 {
+        owner.commit(batch(number, &[("a", &number.to_string())]), Synced).unwrap();
+        assert_eq!(standby.follow().unwrap(), Followed { at: number, entries: 1 });
+        assert_eq!(content(&own)["a"], number.to_string());
+        assert!(matches!(standby.claim().unwrap(), Claimed::Held { server, .. } if server == "a"));
+    }
+    owner.commit(batch(4, &[("a", "last")]), Buffered).unwrap();
+    owner.release();
+    assert_eq!(standby.claim().unwrap(), Claimed::Owner);
+    assert!(owner.commit(batch(5, &[("a", "late")]), Synced).is_err());
+    let next = standby.into_owner().unwrap();
+    assert_eq!(content(&next)["a"], "last", "it is released with everything appended");
+    next.commit(batch(5, &[("b", "1")]), Synced).unwrap();
+    // The former owner becomes the standby, and its copy with the late batch continues as the log does.
+    drop(owner);
+    let mut former = follower(&log, "a", &disk).unwrap();
+    while former.follow().unwrap().entries > 0 {}
+    assert_eq!(content(&disk), content(&next));
+}
+
+#[test]
+fn a_standby_that_followed_what_the_log_lost_is_made_again() {
+    let log = Arc::new(Memory::new());
+    let own = Disk::default();
+    let owner = open(&log, "a", &mut Disk::default()).unwrap();
+    owner.commit(batch(1, &[("a", "1")]), Synced).unwrap();
+    let mut standby = follower(&log, "b", &own).unwrap();
+    standby.follow().unwrap();
+    // What the standby saw is gone, as after a failover to a server that never had it.
+    own.commit(Changes::from([(Bytes::from_static(b"\0log"), Some(position::tests::record(&log, 1, 9)))]), Buffered)
+        .unwrap();
+    let mut standby_again = follower(&log, "b", &own).unwrap();
+    drop(standby);
+    owner.commit(batch(2, &[("a", "2")]), Synced).unwrap();
+    while standby_again.follow().unwrap().entries > 0 {}
+    assert_eq!(content(&own)["a"], "2");
+}
+
+#[test]
+fn an_owner_without_its_lease_refuses_reads_and_writes_and_says_so_once() {
+    let log = Arc::new(Memory::new());
+    let disk = Disk::default();
+    let (sender, lost) = mpsc::channel();
+    let claim = Claim { server: "a".to_owned(), lease: Duration::from_millis(900) };
+    let report: Lost = Arc::new(move |why| sender.send(why.to_owned()).unwrap());
+    let copy = disk.clone();
+    let mut follower = Follower::open(move |_| Ok(copy.clone()), Place::new(log.clone(), claim, report)).unwrap();
+    assert_eq!(follower.claim().unwrap(), Claimed::Owner);
+    let owner = follower.into_owner().unwrap();
+    owner.commit(batch(1, &[("a", "1")]), Synced).unwrap();
+    let snapshot = owner.snapshot();
+    std::thread::sleep(Duration::from_millis(1200));
+    assert_eq!(snapshot.get(b"a").unwrap().as_deref(), Some(&b"1"[..]), "it is renewed");
+    log.interrupt(true);
+    let why = lost.recv().unwrap();
+    assert!(why.contains("could not be renewed"), "{why}");
+    for read in [snapshot.get(b"a"), owner.snapshot().get(b"a"), snapshot.scan(b"a", b"b", 1).map(|_| None)] {
+        assert!(matches!(read, Err(Error::Busy { .. })), "{read:?}");
+    }
+    assert!(owner.room().is_err() && owner.commit(batch(2, &[("a", "2")]), Synced).is_err());
+    log.interrupt(false);
+    drop(owner);
+    assert!(lost.try_recv().is_err(), "the loss is reported once");
+}
+
+#[test]
+fn a_log_that_is_behind_refuses_operations_before_they_are_queued() {
+    let log = Arc::new(Memory::new());
+    let shipped = open(&log, "a", &mut Disk::default()).unwrap();
+    shipped.accepts().unwrap();
+    log.interrupt(true);
+    shipped.commit(batch(1, &[("a", "1")]), Buffered).unwrap();
+    std::thread::sleep(LAG_MAX + Duration::from_millis(50));
+    assert!(matches!(shipped.accepts(), Err(Error::Busy { .. })));
+    log.interrupt(false);
+    shipped.sync().unwrap();
+    shipped.accepts().unwrap();
+}
+
+#[test]
 fn a_store_whose_folder_was_deleted_comes_back_from_the_log() {
     let folder = TempDir::new().unwrap();
     let log = Arc::new(Memory::new());
-    let place = Place::new(log, Claim { server: "a".to_owned(), lease: Duration::from_secs(60) });
+    let claim = Claim { server: "a".to_owned(), lease: Duration::from_secs(60) };
+    let place = Place::new(log, claim, Arc::new(|why| panic!("{why}")));
     let open = |path: &Path| {
         std::fs::create_dir_all(path).unwrap();
-        Meta::new(fjall_engine::open_shipped(path, fjall_engine::Options::default(), &place).unwrap())
+        let options = fjall_engine::Options::default();
+        let mut standby = fjall_engine::Standby::open(path, options, place.clone()).unwrap();
+        while standby.follow().unwrap().entries > 0 {}
+        assert_eq!(standby.claim().unwrap(), Claimed::Owner);
+        Meta::new(standby.into_engine().unwrap())
     };
     let path = folder.path().join("meta");
     let mut expected = 0;
@@ -210,4 +314,6 @@ fn a_store_whose_folder_was_deleted_comes_back_from_the_log() {
         }
     }
     assert_eq!(open(&path).snapshot().scan(b"k", b"l", usize::MAX).unwrap().len(), expected);
+    let refused = fjall_engine::open(&path, fjall_engine::Options::default()).err().expect("it is a copy");
+    assert!(refused.to_string().contains("--metadata-url"), "{refused}");
 }

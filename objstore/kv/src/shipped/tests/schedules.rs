@@ -14,6 +14,9 @@ use super::*;
 /// The key under which each batch writes its name.
 const NAME: &str = "name";
 
+/// A schedule beyond the usual ones, in which a zombie writes after the failed opening of another server.
+const FOUND_ONCE: u64 = 120_006_105;
+
 type Name = usize;
 
 /// What a batch leads to.
@@ -30,6 +33,8 @@ struct Server {
     /// Earlier states of the disk, which a power cut may leave.
     older: Vec<Disk>,
     running: Option<Running>,
+    /// The copy of a server that follows the log and does not own it.
+    standby: Option<Follower<Disk>>,
     /// The last batch that the disk has, if no other server has owned the log since.
     kept: Option<Name>,
 }
@@ -57,10 +62,11 @@ struct World {
 fn servers_with_a_lossy_log_keep_what_they_acknowledged() {
     let (first, count) = match given("AMPHORA_SEED") {
         Some(seed) => (seed, 1),
-        None => (usual_seed(), given("AMPHORA_SCHEDULES").unwrap_or(400)),
+        None => (usual_seed(), given("AMPHORA_SCHEDULES").unwrap_or(2000)),
     };
     let (mut opened, mut lost) = (0, 0);
-    for seed in first..first + count {
+    let found_once = (count > 1).then_some(FOUND_ONCE);
+    for seed in (first..first + count).chain(found_once) {
         let ran = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             (0..120).for_each(|_| world.step());
@@ -125,9 +131,24 @@ impl World {
         if server.running.is_some() {
             return;
         }
-        let opened = open(&self.log, &server.name, &mut server.disk);
+        let standby = match server.standby.take() {
+            Some(standby) => Ok(standby),
+            None => follower(&self.log, &server.name, &server.disk),
+        };
+        let Ok(mut standby) = standby else { return };
+        for _ in 0..self.choices.below(3) {
+            // What the log has lost is found by the claim.
+            drop(standby.follow());
+        }
+        if self.choices.once_in(4) {
+            server.standby = Some(standby);
+            return;
+        }
+        let opened = owned(standby);
         if !opened.as_ref().is_err_and(|error| error.to_string().contains("owns the log")) {
-            // Also a failed opening ends the ownership of the other servers, and may have appended.
+            // Also a failed opening ends the ownership of the other servers, and may have appended: a server that runs is
+            // a zombie from now on, and what it buffers is no longer kept.
+            self.owner = usize::MAX;
             let others = self.servers.iter_mut().enumerate().filter(|(other, _)| *other != at);
             others.for_each(|(_, other)| other.kept = None);
         }
@@ -202,12 +223,16 @@ impl World {
 
     fn end(&mut self, at: usize, end: End) {
         let server = &mut self.servers[at];
-        let Some(running) = server.running.take() else { return };
+        let stood_by = server.standby.take().is_some();
+        let shipped = server.running.take().map(|running| running.shipped);
+        if shipped.is_none() && !stood_by {
+            return;
+        }
         match end {
-            End::Close => drop(running.shipped),
-            End::Kill => kill(running.shipped),
+            End::Close => drop(shipped),
+            End::Kill => shipped.into_iter().for_each(kill),
             End::PowerCut => {
-                kill(running.shipped);
+                shipped.into_iter().for_each(kill);
                 let back = self.choices.below(server.older.len().min(6) + 1);
                 let left = server.older.len() - back;
                 if back > 0 {
@@ -216,7 +241,7 @@ impl World {
                 server.kept = None;
             }
             End::Fire => {
-                kill(running.shipped);
+                shipped.into_iter().for_each(kill);
                 (server.disk, server.kept) = (Disk::default(), None);
             }
         }

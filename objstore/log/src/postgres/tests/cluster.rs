@@ -80,7 +80,7 @@ impl Cluster {
 
     /// A URL by which a client tries this cluster and then another one.
     pub fn url_with(&self, other: &Self) -> String {
-        format!("{},{}", self.url(), other.sockets().replace('/', "%2F"))
+        format!("{}&host={}", self.url(), other.sockets().replace('/', "%2F"))
     }
 
     pub fn sockets(&self) -> String {

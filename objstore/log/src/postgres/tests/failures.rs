@@ -87,7 +87,7 @@ fn acknowledged_appends_survive_a_kill_of_postgresql() {
 fn acknowledged_appends_survive_the_primary_and_its_zombie_owner_is_fenced_by_the_standby() {
     let primary = need_cluster!(&[]);
     let standby = primary.standby();
-    let replicated = |url: &str| Settings::parse(url).unwrap();
+    let replicated = |url: &str| Settings::parse(url, &|_| None).unwrap();
     let refused = Postgres::open(replicated(&primary.url())).err().expect("no standby is synchronous yet").to_string();
     assert!(refused.contains("synchronous_standby_names is empty"), "{refused}");
     primary.set("synchronous_standby_names = '*'");

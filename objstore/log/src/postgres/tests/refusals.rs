@@ -39,7 +39,7 @@ fn tables_of_a_newer_version_and_rights_that_are_missing_are_refused() {
         cluster.sql(statement);
     }
     let url = cluster.url().replace("user=postgres", "user=stranger");
-    let stranger = |url: &str| Settings { copies: Copies::Single, ..Settings::parse(url).unwrap() };
+    let stranger = |url: &str| Settings { copies: Copies::Single, ..Settings::parse(url, &|_| None).unwrap() };
     assert!(refusal(stranger(&url.replace("///postgres?", "///other?"))).contains("grant the user the right"));
     let unread = Postgres::open(stranger(&url)).err().expect("it may not read the tables");
     assert!(matches!(unread, Error::Unusable { .. } | Error::Unavailable { .. }), "{unread:?}");
@@ -68,16 +68,19 @@ fn tls_verifies_the_server_and_a_password_is_not_sent_otherwise() {
     let (right, wrong) = (file("right.pem", &made.cert.pem()), file("wrong.pem", &other.cert.pem()));
     let open = |host: &str, password: &str, authority: &str| {
         let url = format!("postgres://secured:{password}@{host}:{port}/postgres?sslrootcert={authority}");
-        Postgres::open(Settings { copies: Copies::Single, ..Settings::parse(&url).unwrap() })
+        Postgres::open(Settings { copies: Copies::Single, ..Settings::parse(&url, &|_| None).unwrap() })
     };
     let log = open("localhost", "hush-hush", &right).unwrap();
     log.fence(&claim("a")).unwrap();
-    for (host, password, authority) in
-        [("localhost", "hush-hush", &wrong), ("127.0.0.1", "hush-hush", &right), ("localhost", "hush", &right)]
-    {
-        let refused = open(host, password, authority).err().expect("refused");
+    for (host, authority) in [("localhost", &wrong), ("127.0.0.1", &right)] {
+        let refused = open(host, "hush-hush", authority).err().expect("refused");
         assert!(matches!(refused, Error::Unavailable { .. }) && !refused.to_string().contains("hush"), "{refused:?}");
     }
+    let refused = open("localhost", "hush", &right).err().expect("refused");
+    assert!(
+        matches!(&refused, Error::Unusable { why } if why.contains("password") && !why.contains("hush")),
+        "{refused:?}"
+    );
     let empty = open("localhost", "hush-hush", &file("empty.pem", "")).err().expect("no certificate");
     assert!(matches!(empty, Error::Unusable { .. }), "{empty:?}");
     drop(cluster);
