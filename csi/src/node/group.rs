@@ -65,6 +65,11 @@ impl Inner {
         Ok(Some(stage))
     }
 
+    /// Whether a stage still has its group. It keeps it as soon as a target is claimed.
+    pub(super) fn is_still_for(&self, stage: &Stage) -> bool {
+        self.records.stage(&stage.volume).is_some_and(|now| now.group() == stage.group())
+    }
+
     /// Makes sure that the target has its own mount, for this group.
     pub(super) fn show_own(&self, stage: &Stage, target: &Target, group: u32) -> Result<(), Status> {
         if self.shows_target(stage, target)? {

@@ -49,6 +49,10 @@ impl Inner {
             }
         }
         self.claim(&target)?;
+        if !was_known && !self.is_still_for(&stage) {
+            self.take_back(&target);
+            return Err(Status::aborted("another pod's group was given to the volume at this moment; repeat the call"));
+        }
         let shown = match (target.kind, target.shown) {
             (Kind::Block, _) => self.show_device(&stage, &target),
             (Kind::Mount, Shown::Stage) => self.show(&stage, &target),
