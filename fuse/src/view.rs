@@ -164,9 +164,8 @@ mod tests {
         let mode = |ino: u64, kind: Kind, mode: u32| {
             let time = Timestamp(0);
             let (atime, mtime, ctime, btime) = (time, time, time, time);
-            let (uid, gid, nlink, size, blocks, rdev, generation) = (0, 0, 1, 0, 0, 0, 0);
-            let attr =
-                Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime, generation };
+            let (uid, gid, nlink, size, blocks, rdev) = (0, 0, 1, 0, 0, 0);
+            let attr = Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime };
             let shown = view.show(attr);
             assert_eq!(shown.gid, 7);
             shown.mode
