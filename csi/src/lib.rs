@@ -15,6 +15,7 @@
 //! A crash leaves a record of each stage and each target, written before its mount: [`node::Node::recover`] rebuilds
 //! the mounts.
 
+mod access;
 pub mod bind;
 mod capability;
 mod capacity;

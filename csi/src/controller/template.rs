@@ -13,8 +13,7 @@ use objstore::{Error, Noun};
 use tonic::Status;
 
 use super::Controller;
-use crate::node::access;
-use crate::{is_provisioned, status};
+use crate::{access, is_provisioned, status};
 
 /// The parameter, and the attribute that keeps it, by which a repeated request is recognized.
 pub(super) const FROM_BUCKET: &str = "fromBucket";

@@ -11,11 +11,10 @@ use objstore::{Error, Noun, Store};
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
-use super::access;
 use super::record::Stage;
 use super::volumes::{Figures, Opened, Report, Request, Volumes};
 use crate::controller::Parameters;
-use crate::{OWNER, PROVISIONER, disk, health, is_provisioned, status};
+use crate::{OWNER, PROVISIONER, access, disk, health, is_provisioned, status};
 
 /// The bucket attribute of an inline volume: the node that made it.
 const INLINE: &str = "csi.inline";

@@ -9,7 +9,6 @@
 //! - The store is in this process or on another machine: `volumes.rs` has what is asked of it.
 //! - This file only unpacks requests; each operation is in the file of its name.
 
-pub(crate) mod access;
 mod block;
 mod group;
 mod inline;

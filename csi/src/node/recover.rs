@@ -47,6 +47,8 @@ impl Inner {
             match self.recover_stage(&stage) {
                 Ok(()) => {
                     recovered.stages += 1;
+                    // It may have been narrowed.
+                    let stage = self.records.stage(&stage.volume).unwrap_or(stage);
                     self.recover_targets(&stage, &mut recovered);
                 }
                 Err(status) if matches!(status.code(), Code::NotFound | Code::PermissionDenied) => {

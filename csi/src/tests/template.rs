@@ -88,13 +88,14 @@ async fn no_class_reads_a_bucket_without_a_key_of_it() {
     let request = CreateVolumeRequest { capacity_range: small, ..from_bucket("pvc-1", "golden", &secrets) };
     assert_eq!(code(f.begin(request).await), Code::OutOfRange);
     let device = CreateVolumeRequest {
+        capacity_range: Some(CapacityRange { required_bytes: 16_384, limit_bytes: 0 }),
         volume_capabilities: vec![block(access_mode::Mode::SingleNodeWriter)],
         ..from_bucket("pvc-1", "golden", &secrets)
     };
     assert_eq!(code(f.begin(device.clone()).await), Code::InvalidArgument, "it has no disk image");
     assert!(f.store.bucket(&name("pvc-1")).is_err(), "nothing is left of a refused request");
     f.put("golden", "disk.img", &[2; 8192]).await;
-    assert_eq!(f.begin(device).await.unwrap().capacity_bytes, 8192);
+    assert_eq!(f.begin(device).await.unwrap().capacity_bytes, 16_384);
 }
 
 #[tokio::test(flavor = "multi_thread")]
