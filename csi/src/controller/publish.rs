@@ -166,6 +166,8 @@ fn excludes(one: &Publication, other: &Publication) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
     use tonic::Code;
 
@@ -223,23 +225,28 @@ mod tests {
 
     #[test]
     fn a_second_writer_fences_only_single_writers_and_only_where_the_class_says_so() {
-        let at = |node, mode, read_only| publication(node, mode, read_only);
         let single = AccessMode::MultiNodeSingleWriter;
         let judge = |existing: &[Publication], new: &Publication| {
             check(existing, new, SecondWriter::FencesTheFirst).map_err(|status| status.code())
         };
-        let first = at("a", single, false);
-        assert_eq!(judge(&[first.clone(), at("c", single, true)], &at("b", single, false)), Ok(Others::AreFenced));
-        assert_eq!(judge(&[first.clone()], &at("b", single, true)), Ok(Others::Stay));
-        assert_eq!(judge(&[first.clone()], &first), Ok(Others::Stay));
+        let first = publication("a", single, false);
+        assert_eq!(
+            judge(&[first.clone(), publication("c", single, true)], &publication("b", single, false)),
+            Ok(Others::AreFenced)
+        );
+        assert_eq!(judge(from_ref(&first), &publication("b", single, true)), Ok(Others::Stay));
+        assert_eq!(judge(from_ref(&first), &first), Ok(Others::Stay));
         for mode in [AccessMode::MultiNodeMultiWriter, AccessMode::SingleNodeWriter] {
-            assert_eq!(judge(&[at("a", mode, false)], &at("b", single, false)), Err(Code::FailedPrecondition));
-            assert_eq!(judge(&[first.clone()], &at("b", mode, false)), Err(Code::FailedPrecondition));
+            assert_eq!(
+                judge(&[publication("a", mode, false)], &publication("b", single, false)),
+                Err(Code::FailedPrecondition)
+            );
+            assert_eq!(judge(from_ref(&first), &publication("b", mode, false)), Err(Code::FailedPrecondition));
         }
-        let fenced = Publication { fenced_by: Some("b".into()), ..at("a", single, true) };
-        let refused = check(&[fenced.clone()], &first, SecondWriter::FencesTheFirst).unwrap_err();
+        let fenced = Publication { fenced_by: Some("b".into()), ..publication("a", single, true) };
+        let refused = check(from_ref(&fenced), &first, SecondWriter::FencesTheFirst).unwrap_err();
         assert!(refused.code() == Code::FailedPrecondition && refused.message().contains("\"b\""), "{refused}");
-        assert_eq!(judge(&[fenced.clone()], &at("a", single, true)), Ok(Others::Stay), "it may read");
-        assert_eq!(judge(&[fenced], &at("b", single, false)), Ok(Others::Stay));
+        assert_eq!(judge(from_ref(&fenced), &publication("a", single, true)), Ok(Others::Stay), "it may read");
+        assert_eq!(judge(from_ref(&fenced), &publication("b", single, false)), Ok(Others::Stay));
     }
 }
