@@ -15,6 +15,7 @@
 //! A crash leaves a record of each stage and each target, written before its mount: [`node::Node::recover`] rebuilds
 //! the mounts.
 
+mod access;
 pub mod bind;
 mod capability;
 mod capacity;
@@ -37,6 +38,7 @@ mod rpc;
 pub mod sealed;
 pub mod secret;
 mod status;
+mod topology;
 mod volume_id;
 
 #[cfg(test)]
@@ -56,6 +58,7 @@ use tonic::service::Routes;
 
 pub use mounter::{MountOptions, MountState, Mounter};
 pub use node::{Node, Sessions, Standing};
+pub use topology::Topology;
 
 /// The account that owns volumes created by this driver.
 pub const OWNER: &str = "csi";
@@ -92,6 +95,8 @@ pub struct Config {
     pub authority: Option<String>,
     /// The most volumes on this node; 0 means no limit of the driver's own.
     pub max_volumes: u32,
+    /// Of a controller: where volumes can be used, everywhere without segments. Of a node: where it is.
+    pub topology: Topology,
     /// The folder of the node's stage and target records; created if absent.
     pub state_dir: PathBuf,
 }

@@ -21,6 +21,12 @@ pub struct MountOptions {
     pub uid: Option<u32>,
     /// Show every file as owned by this group.
     pub gid: Option<u32>,
+    /// `gid` is that of a pod: it may read and write what its group may use at all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub group_access: bool,
+    /// Execute no programs from the mount.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_exec: bool,
     /// Permission bits to hide from the modes shown, 0 to 0o777.
     #[serde(default)]
     pub umask: u32,

@@ -30,6 +30,10 @@ pub struct Options {
     pub uid: Option<u32>,
     /// Show every file with this group, and create new files with this group.
     pub gid: Option<u32>,
+    /// Show files as readable and writable by their group, and as executable where they are for their owner; but not files
+    /// that give their group nothing. The root is open to its group in any case. Stored modes do not change, and with
+    /// [`Options::gid`] a change of group is stored and not shown.
+    pub group_access: bool,
     /// Permission bits to hide from the modes shown, 0 to 0o777. Stored modes do not change.
     pub umask: u32,
     /// Admit users other than the mounting one; permissions are checked either way. Default: on for root.
@@ -66,6 +70,7 @@ impl Default for Options {
             read_only: false,
             uid: None,
             gid: None,
+            group_access: false,
             umask: 0,
             allow_other: rustix::process::geteuid().is_root(),
             privileged_files: false,

@@ -89,7 +89,8 @@ fn serving(core: Arc<Core>, access: Arc<Access>, background: Arc<Background>) ->
 
 /// Opens everything except the background threads.
 fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<(Arc<Core>, Arc<Access>)> {
-    let Options { dir, clock, random, disk, bucket, master_key, master_key_in_bucket, root_key, continued, .. } = options;
+    let Options { dir, clock, random, disk, bucket, master_key, master_key_in_bucket, root_key, continued, .. } =
+        options;
     let new = match header::read(&*meta.snapshot())? {
         Some(header) => header::check_format(header.format).map(|()| false)?,
         None => true,

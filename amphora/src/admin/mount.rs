@@ -37,6 +37,7 @@ pub(super) async fn mount(service: &MountService, request: api::MountRequest) ->
         readahead_bytes: request.readahead_bytes,
         uncached: request.uncached,
         no_exec: request.no_exec,
+        group_access: false,
         node_locks: request.node_locks,
     };
     let (store, mounts) = (service.store.clone(), service.mounts.clone());

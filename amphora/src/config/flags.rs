@@ -193,6 +193,12 @@ pub struct Flags {
     /// CSI driver name
     #[arg(long, value_name = "NAME", default_value = "csi.amphora.dev", value_parser = word)]
     pub csi_driver_name: String,
+    /// Where CSI volumes can be used, as labels of nodes; this node has them too [default: everywhere]
+    #[arg(long, value_name = "KEY=VALUE,…", default_value = "", hide_default_value = true)]
+    pub csi_topology: csi::Topology,
+    /// Maximum number of CSI volumes on this node [default: --max-mounts]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    pub csi_max_volumes: Option<usize>,
     /// COSI driver name
     #[arg(long, value_name = "NAME", default_value = "cosi.amphora.dev", value_parser = word)]
     pub cosi_driver_name: String,

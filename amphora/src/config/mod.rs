@@ -98,6 +98,10 @@ pub struct Settings {
     pub node_id: String,
     /// CSI driver name.
     pub csi_driver_name: String,
+    /// Where volumes of CSI can be used.
+    pub csi_topology: csi::Topology,
+    /// The most volumes of CSI on this node.
+    pub csi_max_volumes: usize,
     /// COSI driver name.
     pub cosi_driver_name: String,
     /// Whether stderr is a terminal, so that hints for the first steps are printed.
@@ -221,6 +225,8 @@ impl Settings {
             scrub: objstore::scrub::Rate { interval: flags.scrub_interval.0, bytes_per_second: flags.scrub_rate.bytes },
             node_id: flags.node_id.unwrap_or_else(host_name),
             csi_driver_name: flags.csi_driver_name,
+            csi_topology: flags.csi_topology,
+            csi_max_volumes: flags.csi_max_volumes.unwrap_or(flags.max_mounts),
             cosi_driver_name: flags.cosi_driver_name,
             hints: flags.log_format == LogFormat::Text,
             cosi_answer_delay: flags.cosi_answer_delay.0.unwrap_or_default(),

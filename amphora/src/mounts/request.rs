@@ -40,6 +40,9 @@ pub struct Look {
     pub uid: Option<u32>,
     /// Show all files with this group.
     pub gid: Option<u32>,
+    /// Let the group read and write what its group may use at all.
+    #[serde(default)]
+    pub group_access: bool,
     /// Permission bits to hide, 0 to 0o777.
     pub umask: u32,
     /// The kernel's readahead in bytes; `None`: the largest.
@@ -86,6 +89,7 @@ impl Request {
             read_only: self.read_only || read_only,
             uid: self.look.uid,
             gid: self.look.gid,
+            group_access: self.look.group_access,
             umask: self.look.umask,
             readahead_bytes: self.look.readahead_bytes.unwrap_or(defaults.readahead_bytes),
             page_cache: !self.look.uncached,

@@ -146,7 +146,8 @@ async fn csi_routes(flags: &NodeFlags, volumes: csi::Volumes, state_dir: &Path) 
         node_id: volumes.node.name.clone(),
         nodes: ::csi::Nodes::Own,
         authority: None,
-        max_volumes: u32::try_from(flags.max_mounts).unwrap_or(u32::MAX),
+        max_volumes: u32::try_from(flags.csi_max_volumes.unwrap_or(flags.max_mounts)).unwrap_or(u32::MAX),
+        topology: flags.csi_topology.clone(),
         state_dir: state_dir.join("csi-node"),
     };
     config.check().map_err(|error| Failure::usage(format!("{error} (--csi-driver-name, --node-id)")))?;

@@ -164,7 +164,8 @@ pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
         node_id: settings.node_id.clone(),
         nodes: if settings.volumes.is_some() { csi::Nodes::Any } else { csi::Nodes::Own },
         authority: None,
-        max_volumes: u32::try_from(settings.max_mounts).unwrap_or(u32::MAX),
+        max_volumes: u32::try_from(settings.csi_max_volumes).unwrap_or(u32::MAX),
+        topology: settings.csi_topology.clone(),
         state_dir: settings.data_dir.join("csi-node"),
     };
     config.check().map_err(|error| Failure::usage(format!("{error} (--csi-driver-name, --node-id)")))?;

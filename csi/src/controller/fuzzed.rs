@@ -40,6 +40,7 @@ impl Calls {
             nodes: crate::Nodes::Any,
             authority: None,
             max_volumes: 0,
+            topology: "zone=z1".parse().expect("segments"),
             state_dir: PathBuf::new(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();

@@ -18,6 +18,7 @@ mod modify;
 mod parameters;
 mod publish;
 mod snapshot;
+mod template;
 mod validate;
 mod volume;
 

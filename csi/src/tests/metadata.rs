@@ -81,7 +81,7 @@ impl Fixture {
 }
 
 /// All ranges of a stream, after the rules of the specification for them.
-fn checked(messages: &Messages, size: i64, from: i64, limit: usize) -> Vec<Range<u64>> {
+fn checked(messages: &[(i64, Vec<Range<u64>>)], size: i64, from: i64, limit: usize) -> Vec<Range<u64>> {
     assert!(messages.iter().all(|(capacity, ranges)| *capacity == size && ranges.len() <= limit), "{messages:?}");
     let all: Vec<_> = messages.iter().flat_map(|(_, ranges)| ranges.clone()).collect();
     assert!(all.iter().all(|range| range.start < range.end && range.end <= size as u64), "{all:?}");

@@ -106,8 +106,9 @@ fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
 fn a_master_key_that_is_named_lives_where_it_is_named_and_is_rotated_there() {
     let (dir, keys) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = keys.path().join("amphora.key");
-    let open =
-        |new| Master::open(Arc::new(RealDisk::new()), KeyPlace::new(dir.path(), Some(&file)), None, &Scripted::new(1), new);
+    let open = |new| {
+        Master::open(Arc::new(RealDisk::new()), KeyPlace::new(dir.path(), Some(&file)), None, &Scripted::new(1), new)
+    };
     let why = |opened: Result<Master>| opened.map(drop).unwrap_err().to_string();
     assert!(why(open(false)).contains("amphora.key is missing"));
     let master = open(true).unwrap();

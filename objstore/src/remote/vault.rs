@@ -90,7 +90,8 @@ struct Whole(Bytes);
 
 impl Source for Whole {
     fn read(&self, offset: u64, len: usize) -> Result<Bytes, String> {
-        let from = usize::try_from(offset).ok().filter(|from| from.checked_add(len).is_some_and(|end| end <= self.0.len()));
+        let from =
+            usize::try_from(offset).ok().filter(|from| from.checked_add(len).is_some_and(|end| end <= self.0.len()));
         from.map(|from| self.0.slice(from..from + len)).ok_or_else(|| format!("it has {} bytes alone", self.0.len()))
     }
 }
@@ -100,9 +101,7 @@ fn failed(error: &bucket::Error) -> Error {
     match error {
         bucket::Error::Missing { name } => Error::corrupt(name, "an object", "none"),
         bucket::Error::Damaged { name, expected, found } => Error::corrupt(name, expected, found),
-        error if error.is_temporary() => {
-            Error::Busy { what: format!("the S3 store of the content ({error})") }
-        },
+        error if error.is_temporary() => Error::Busy { what: format!("the S3 store of the content ({error})") },
         error => Error::Unusable { why: error.to_string() },
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod block;
 mod crowd;
 mod damaged;
+mod fs_group;
 mod groups;
 pub(crate) mod inline;
 mod lost;

@@ -63,6 +63,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* Where volumes can be used: KEY=VALUE,… */}}
+{{- define "amphora.topology" -}}
+{{- $segments := list -}}
+{{- range $key, $value := .Values.csi.topology -}}
+{{- $segments = append $segments (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- join "," $segments -}}
+{{- end -}}
+
 {{/* Not empty if backup programs may ask for ranges of snapshots. */}}
 {{- define "amphora.tellsRanges" -}}
 {{- if and .Values.csi.enabled .Values.csi.snapshotMetadata.enabled }}true{{ end -}}
@@ -147,6 +156,10 @@ seccompProfile: {type: RuntimeDefault}
     {{- include "amphora.bare" .root | nindent 4 }}
   resources:
     {{- toYaml .values.resources | nindent 4 }}
+  {{- with .env }}
+  env:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   {{- with .ports }}
   ports:
     {{- toYaml . | nindent 4 }}
