@@ -131,19 +131,19 @@ impl Driver {
         self.path("targets").join(volume)
     }
 
-    async fn unpublish(&mut self, volume: &str, target: &str) {
+    pub(crate) async fn unpublish(&mut self, volume: &str, target: &str) {
         let target_path = text(&self.path("targets").join(target));
         let request = NodeUnpublishVolumeRequest { volume_id: volume.into(), target_path };
         self.node.node_unpublish_volume(request).await.expect("unpublished");
     }
 
-    async fn unstage(&mut self, volume: &str) {
+    pub(crate) async fn unstage(&mut self, volume: &str) {
         let staging_target_path = self.staging(volume);
         let request = NodeUnstageVolumeRequest { volume_id: volume.into(), staging_target_path };
         self.node.node_unstage_volume(request).await.expect("unstaged");
     }
 
-    async fn delete(&mut self, volume: &str) {
+    pub(crate) async fn delete(&mut self, volume: &str) {
         let request = DeleteVolumeRequest { volume_id: volume.into(), ..Default::default() };
         self.controller.delete_volume(request).await.expect("deleted");
     }

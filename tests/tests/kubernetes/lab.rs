@@ -32,6 +32,8 @@ const KUBELET: &str = "/var/lib/kubelet";
 const GRACE: &str = "--node-monitor-grace-period=20s";
 /// Switches group snapshots on, in the snapshot controller and in the sidecar.
 const GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=true";
+/// Has kubelet ask for the condition of volumes.
+const HEALTH: &str = "--feature-gates=CSIVolumeHealth=true";
 /// The issuer of the lab's tokens of ServiceAccounts.
 pub(super) const ISSUER: &str = "https://kubernetes.default.svc";
 /// The CSIDriver object of a driver that also makes inline volumes, as the chart has it with `csi.inlineVolumes`.
@@ -230,8 +232,9 @@ impl Lab {
         command.env("WORK", &self.work).env("DRIVER_NAME", CSI_DRIVER).env("DRIVER_CMD", &self.driver);
         command.env("DRIVER_SOCK", csi_socket(&self.work)).env("CSIDRIVER", self.inline_driver());
         command.env("SNAPSHOT_CONTROLLER_FLAGS", GROUPS).env("SNAPSHOTTER_FLAGS", GROUPS);
+        command.env("KUBELET_FLAGS", HEALTH);
         if self.chart == Some(Placement::Nodes) {
-            command.env("KUBELET_FLAGS", format!("--root-dir={KUBELET}")).env("KCM_FLAGS", GRACE);
+            command.env("KUBELET_FLAGS", format!("{HEALTH} --root-dir={KUBELET}")).env("KCM_FLAGS", GRACE);
         }
         command
     }

@@ -9,6 +9,7 @@ mod cluster;
 mod cosi;
 mod csi;
 mod groups;
+mod health;
 mod identity;
 mod inline;
 mod lab;

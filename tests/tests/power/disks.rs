@@ -167,8 +167,12 @@ async fn survive(kind: Kind, cycles: usize) {
     }
     assert!(promised > cycles as u64, "{promised} promises in {cycles} cycles");
     ext4.unmount();
-    driver.remove_block(FORMATTED).await;
-    driver.remove_block(RAW).await;
+    for volume in [FORMATTED, RAW] {
+        driver.unpublish(volume, volume).await;
+        driver.unstage(volume).await;
+        driver.delete(volume).await;
+    }
+    assert!(loops(driver.server.home().path()).is_empty(), "a device is left");
     assert_eq!(driver.server.terminate().code(), Some(0), "{}", driver.server.log());
     check_store(&driver.server);
     print_summary(kind, cycles, promised);
