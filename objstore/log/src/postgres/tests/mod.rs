@@ -67,7 +67,8 @@ fn partitions_are_made_ahead_and_dropped_behind() {
     let epoch = log.fence(&claim("a")).unwrap().epoch;
     append(&other, other.fence(&claim("a")).unwrap().epoch, 1).unwrap();
     let partitions = || {
-        let tables = "SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE relkind = 'r' ORDER BY 1";
+        let tables =
+            "SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid WHERE relkind = 'r' ORDER BY 1";
         cluster.sql(tables)
     };
     for number in 1..=35 {
