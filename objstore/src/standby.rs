@@ -32,6 +32,8 @@ pub struct Ownership {
     pub lease: Duration,
     /// What happens when the log is lost.
     pub lost: Lost,
+    /// How long answers are withheld after that, so that the process can be replaced without an error to any caller.
+    pub withheld: Duration,
     /// Where checkpoints go; `None`: the log is never trimmed.
     pub checkpoints: Option<Checkpoints>,
 }
@@ -50,9 +52,9 @@ impl Standby {
     /// - [`Error::Unusable`]: another server has the folder open, or it belongs to another store.
     pub fn open(options: &Options, ownership: Ownership) -> Result<Self> {
         let (lock, copy) = super::open::with_folder(options, |folder, engine| {
-            let Ownership { log, host, lease, lost, checkpoints } = ownership;
+            let Ownership { log, host, lease, lost, withheld, checkpoints } = ownership;
             let claim = Claim { server: format!("{host} ({})", id(options)?), lease };
-            fjall_engine::Standby::open(folder, engine, Place { checkpoints, ..Place::new(log, claim, lost) })
+            fjall_engine::Standby::open(folder, engine, Place { withheld, checkpoints, ..Place::new(log, claim, lost) })
         })?;
         Ok(Self { copy, lock })
     }

@@ -9,7 +9,7 @@
 //! A crash leaves the copy at one of the log's batches; the lease of an owner ends by itself.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use objstore::meta::fjall_engine::{Checkpoints, Claimed, Lost};
@@ -49,41 +49,60 @@ const NEAR: usize = 1024;
 /// The pause before a program that lost the log is started again, so that a log that refuses everything costs little.
 const RESTART: Duration = Duration::from_millis(500);
 
+/// How long nothing is answered after the loss of the log: far longer than the pause, so that mounts and S3 clients see the
+/// end of this program and no error.
+const WITHHELD: Duration = Duration::from_secs(5);
+
 /// What happens to this process when the log is lost.
 pub(super) struct SteppingDown {
     program: Program,
-    ending: Arc<AtomicBool>,
+    state: Arc<AtomicU8>,
 }
+
+/// The server is about to serve, or serves.
+const SERVING: u8 = 0;
+/// The program is about to be started again.
+const REPLACED: u8 = 1;
+/// The server ends by itself.
+const ENDING: u8 = 2;
 
 impl SteppingDown {
     pub(super) fn new(program: Program) -> Self {
-        Self { program, ending: Arc::default() }
+        Self { program, state: Arc::new(AtomicU8::new(SERVING)) }
     }
 
     /// The process ends by itself now: it is not started again.
     pub(super) fn end(&self) {
-        self.ending.store(true, Ordering::Release);
+        // If it is about to be replaced, it stays so.
+        let _ = self.state.compare_exchange(SERVING, ENDING, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Starts the program again, once.
+    /// Starts the program again, once; or ends a process that is ending, since nothing can be written any more.
     pub(super) fn lost(&self) -> Lost {
-        let (program, ending) = (self.program.clone(), Arc::clone(&self.ending));
-        Arc::new(move |why| {
-            if ending.swap(true, Ordering::AcqRel) {
-                return tracing::warn!(why, "this server has lost the log of its metadata");
+        let (program, state) = (self.program.clone(), Arc::clone(&self.state));
+        Arc::new(move |why| match state.compare_exchange(SERVING, REPLACED, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => {
+                tracing::error!(why, "this server has lost the log of its metadata: it starts again, as a standby");
+                start_again(program.clone());
             }
-            tracing::error!(why, "this server has lost the log of its metadata: it starts again, as a standby");
-            let program = program.clone();
-            let replacing = move || {
-                std::thread::sleep(RESTART);
-                let failure = program.replace(&PassedSockets::default());
-                tracing::error!(%failure, "this process ends, because another server may own the store");
-                std::process::exit(1);
-            };
-            if std::thread::Builder::new().name("step-down".into()).spawn(replacing).is_err() {
+            Err(REPLACED) => {}
+            Err(_) => {
+                tracing::error!(why, "this server has lost the log of its metadata while it stopped");
                 std::process::exit(1);
             }
         })
+    }
+}
+
+fn start_again(program: Program) {
+    let replacing = move || {
+        std::thread::sleep(RESTART);
+        let failure = program.replace(&PassedSockets::default());
+        tracing::error!(%failure, "this process ends, because another server may own the store");
+        std::process::exit(1);
+    };
+    if std::thread::Builder::new().name("step-down".into()).spawn(replacing).is_err() {
+        std::process::exit(1);
     }
 }
 
@@ -190,7 +209,7 @@ impl Waiting {
         let options = (self.options)();
         let (log, host, lost) = (Arc::clone(log), self.host.clone(), Arc::clone(&self.lost));
         let checkpoints = checkpoints(&options)?;
-        Standby::open(&options, Ownership { log, host, lease: LEASE, lost, checkpoints })
+        Standby::open(&options, Ownership { log, host, lease: LEASE, lost, withheld: WITHHELD, checkpoints })
     }
 
     /// Follows the log until this server owns it.

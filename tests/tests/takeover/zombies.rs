@@ -1,5 +1,8 @@
-//! An owner that is stopped for longer than its lease, and a PostgreSQL that dies.
+//! An owner that is stopped for longer than its lease, and a PostgreSQL that dies: S3 clients and programs on a mount.
 
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use aws_sdk_s3::Client;
@@ -30,6 +33,13 @@ fn signal(server: &Server, signal: Signal) {
     kill_process(pid, signal).expect("signalled");
 }
 
+/// Whether no thread of a stopped process runs any more: a request that one still had would be answered rightly.
+fn is_stopped(server: &Server) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", server.pid().expect("it runs"))).into_iter().flatten();
+    let mut states = tasks.flatten().map(|task| std::fs::read_to_string(task.path().join("stat")).unwrap_or_default());
+    states.all(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_owner_answers_nothing_that_is_old_once_it_continues() {
     let shared = need!(Shared::new());
@@ -40,6 +50,7 @@ async fn a_stopped_owner_answers_nothing_that_is_old_once_it_continues() {
         let zombie = root_client(&owner);
         assert!(put(&zombie, &format!("old {round}")).await);
         signal(&owner, Signal::STOP);
+        wait_until(Duration::from_secs(10), || is_stopped(&owner).then_some(())).expect("it stops");
         let stopped = Instant::now();
         // These wait in the stopped server's sockets, and are answered first when it continues.
         let early: Vec<_> = (0..4)
@@ -102,6 +113,49 @@ async fn a_postgresql_that_dies_and_returns_costs_a_pause_and_nothing_acknowledg
         assert!(possible.any(|body| body == found), "{found} after {round}-19 was acknowledged");
     }
     assert_eq!(owner.terminate().code(), Some(0));
+}
+
+/// Appends numbered lines, some of them synced, and writes small files, until `end`; returns how many and the slowest.
+#[expect(clippy::disallowed_methods, reason = "what a program does on a mount")]
+fn use_mount(dir: &Path, end: Instant) -> std::io::Result<(usize, Duration)> {
+    let mut log = File::options().create(true).append(true).open(dir.join("log"))?;
+    let (mut count, mut slowest) = (0, Duration::ZERO);
+    while Instant::now() < end {
+        let begun = Instant::now();
+        writeln!(log, "{count}")?;
+        if count % 10 == 0 {
+            log.sync_data()?;
+        }
+        std::fs::write(dir.join(format!("file-{}", count % 50)), count.to_string())?;
+        slowest = slowest.max(begun.elapsed());
+        count += 1;
+    }
+    Ok((count, slowest))
+}
+
+#[test]
+fn programs_on_a_mount_see_a_pause_and_no_error_while_postgresql_is_gone() {
+    need!(root_and_fuse());
+    let shared = need!(Shared::new());
+    let mut server = shared.options().holder().start();
+    make_bucket(&server, BUCKET, &[]);
+    let mounted = Mounted::held(&server, BUCKET, "mnt");
+    for _ in 0..amount(1, 20) {
+        let dir = mounted.path().to_owned();
+        let program = std::thread::spawn(move || use_mount(&dir, Instant::now() + Duration::from_secs(8)));
+        std::thread::sleep(Duration::from_secs(2));
+        shared.postgres.kill9();
+        shared.postgres.start();
+        server.await_owner();
+        let (count, slowest) = program.join().expect("it ends").expect("no call fails");
+        report(&format!("{count} appends and files through the end of PostgreSQL; the slowest took {slowest:?}"));
+        let log = std::fs::read_to_string(mounted.path().join("log")).expect("read");
+        let expected: String = (0..count).map(|number| format!("{number}\n")).collect();
+        assert_eq!(log, expected, "each line is there once");
+        std::fs::remove_file(mounted.path().join("log")).expect("removed");
+    }
+    mounted.unmount(&server);
+    assert_eq!(server.terminate().code(), Some(0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

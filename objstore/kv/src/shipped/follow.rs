@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 
 use super::entry;
 use super::joint::{Joint, joint, lacking};
+use super::leased::{self, Withheld};
 use super::place::{Lease, Place};
 use super::position::{Position, unshipped_key};
 use super::{Shipped, failed};
@@ -180,7 +181,9 @@ impl<B: Backend> Follower<B> {
             }
         }
         let local = self.local.take().ok_or_else(gone)?;
-        let term = keeper.as_ref().map(Keeper::term);
+        let withheld = Arc::new(Withheld::new(self.place.withheld));
+        let kept = |keeper: &Keeper| leased::Lease { term: keeper.term(), withheld: Arc::clone(&withheld) };
+        let lease = keeper.as_ref().map(kept);
         Ok(Shipped {
             local,
             log: self.place.log,
@@ -188,7 +191,8 @@ impl<B: Backend> Follower<B> {
             appender,
             keeper: Mutex::new(keeper),
             checkpoints: Mutex::new(None),
-            term,
+            lease,
+            withheld,
             left: AtomicBool::new(false),
             last: AtomicU64::new(self.position.last),
             position: Mutex::new(self.position),

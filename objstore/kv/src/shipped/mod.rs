@@ -8,6 +8,7 @@
 //! - After the first append that failed, every commit and sync fails: the writer poisons the store, and this server has
 //!   stepped down. So has it when another server takes the log over, or when the lease ended unrenewed. [`Lost`] learns
 //!   the reason.
+//! - After the loss, answers are withheld for a time that [`Place`] sets: the process may be replaced meanwhile.
 //! - A read counts only if the lease is known to hold after it: another server may have written since. Without a lease,
 //!   reads and commits wait for [`LEASE_WAIT`] and are then refused as busy.
 //! - While the log is [`LAG_MAX`] behind, operations are refused as busy before they are queued.
@@ -42,11 +43,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use objstore_base::error::{Error, Result};
 use objstore_log::appender::Appender;
-use objstore_log::keeper::{Keeper, Term};
+use objstore_log::keeper::Keeper;
 use objstore_log::{Epoch, Log};
 use parking_lot::Mutex;
 
-use self::leased::Leased;
+use self::leased::{Leased, Withheld};
 use self::position::{Position, unshipped_key};
 use super::backend::{BATCH_KEY, Backend, Changes, decode_batch};
 use super::engine::Durability;
@@ -77,8 +78,9 @@ pub(super) struct Shipped<B> {
     keeper: Mutex<Option<Keeper>>,
     /// The thread of checkpoints, if there are any.
     checkpoints: Mutex<Option<Worker>>,
-    /// How long the lease is known to hold; `None` if nobody keeps it.
-    term: Option<Arc<Term>>,
+    /// The lease; `None` if nobody keeps it.
+    lease: Option<leased::Lease>,
+    withheld: Arc<Withheld>,
     /// Whether the lease is left to the next program of this process, or was released already.
     left: AtomicBool,
     /// Where the last commit left the copy. Locked by commits alone.
@@ -90,8 +92,8 @@ pub(super) struct Shipped<B> {
 impl<B: Backend> Backend for Shipped<B> {
     fn snapshot(&self) -> Box<dyn Snapshot> {
         let snapshot = self.local.snapshot();
-        match &self.term {
-            Some(term) => Box::new(Leased::new(snapshot, Arc::clone(term))),
+        match &self.lease {
+            Some(lease) => Box::new(Leased::new(snapshot, lease.clone())),
             None => snapshot,
         }
     }
@@ -103,7 +105,7 @@ impl<B: Backend> Backend for Shipped<B> {
         let chain = entry::chain(&body);
         if durability == Durability::Synced {
             self.append(number, body.clone())?;
-            self.appender.wait(number).map_err(failed)?;
+            self.answered(self.appender.wait(number))?;
         }
         for acknowledged in position.forget(self.appender.acknowledged(), FORGET_AT_ONCE) {
             changes.insert(unshipped_key(acknowledged), None);
@@ -132,14 +134,15 @@ impl<B: Backend> Backend for Shipped<B> {
 
     fn room(&self) -> Result<()> {
         if let Some(failure) = self.appender.failure() {
+            self.withheld.wait();
             return Err(Error::Poisoned { why: failure.to_string() });
         }
-        leased::check(self.term.as_deref())?;
+        self.lease.as_ref().map_or(Ok(()), leased::Lease::check)?;
         self.local.room()
     }
 
     fn sync(&self) -> Result<()> {
-        self.appender.wait(self.last.load(Ordering::Acquire)).map_err(failed)
+        self.answered(self.appender.wait(self.last.load(Ordering::Acquire)))
     }
 
     fn log(&self) -> Option<LogStats> {
@@ -148,7 +151,7 @@ impl<B: Backend> Backend for Shipped<B> {
             last_batch: self.last.load(Ordering::Acquire),
             acknowledged_batch: self.appender.acknowledged(),
             checkpoint_batch,
-            lease: self.term.as_ref().map_or(Duration::ZERO, |term| term.remaining()),
+            lease: self.lease.as_ref().map_or(Duration::ZERO, |lease| lease.term.remaining()),
         })
     }
 
@@ -156,10 +159,11 @@ impl<B: Backend> Backend for Shipped<B> {
         if self.left.swap(true, Ordering::AcqRel) {
             return;
         }
+        self.withheld.end();
         drop(self.checkpoints.lock().take());
         drop(self.keeper.lock().take());
-        if let Some(term) = &self.term {
-            term.end();
+        if let Some(lease) = &self.lease {
+            lease.term.end();
         }
         if self.appender.failure().is_none()
             && let Err(error) = self.log.release(self.epoch)
@@ -175,7 +179,17 @@ impl<B: Backend> Backend for Shipped<B> {
 
 impl<B> Shipped<B> {
     fn append(&self, number: u64, body: Bytes) -> Result<()> {
-        self.appender.push(number, body).map_err(failed)
+        self.answered(self.appender.push(number, body))
+    }
+
+    /// The outcome of a call to the appender, later if the log was lost.
+    fn answered<T>(&self, outcome: objstore_log::Result<T>) -> Result<T> {
+        outcome.map_err(|error| {
+            if self.appender.failure().is_some() {
+                self.withheld.wait();
+            }
+            failed(error)
+        })
     }
 
     /// Makes checkpoints from now on, from the files that `source` links from the copy, by way of the folder `staging`.

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use objstore_log::{Claim, Log};
 
@@ -31,6 +32,8 @@ pub struct Place {
     pub lease: Lease,
     /// What happens when the log is lost.
     pub lost: Lost,
+    /// How long answers are withheld after that, so that the process can be replaced without an error to any caller.
+    pub withheld: Duration,
     /// Where checkpoints go, and after how many bytes of log; `None`: the log is never trimmed.
     pub checkpoints: Option<Checkpoints>,
 }
@@ -45,9 +48,10 @@ pub struct Checkpoints {
 }
 
 impl Place {
-    /// The place of `log` for the server of `claim`, whose lease is kept, without checkpoints.
+    /// The place of `log` for the server of `claim`, whose lease is kept, without checkpoints. No answer is
+    /// withheld.
     pub fn new(log: Arc<dyn Log>, claim: Claim, lost: Lost) -> Self {
-        Self { log, claim, lease: Lease::Kept, lost, checkpoints: None }
+        Self { log, claim, lease: Lease::Kept, lost, withheld: Duration::ZERO, checkpoints: None }
     }
 }
 

@@ -40,7 +40,7 @@ impl Backend for Disk {
 
 fn place(log: &Arc<Memory>, server: &str) -> Place {
     let claim = Claim { server: server.to_owned(), lease: Duration::from_secs(60) };
-    Place { log: log.clone(), claim, lease: Lease::Untended, lost: Arc::new(|_| {}), checkpoints: None }
+    Place { lease: Lease::Untended, ..Place::new(log.clone(), claim, Arc::new(|_| {})) }
 }
 
 /// Opens the copy on `disk`, or a new one.
@@ -258,6 +258,29 @@ fn an_owner_without_its_lease_refuses_reads_and_writes_and_says_so_once() {
     log.interrupt(false);
     drop(owner);
     assert!(lost.try_recv().is_err(), "the loss is reported once");
+}
+
+#[test]
+fn answers_are_withheld_once_the_log_is_lost() {
+    let log = Arc::new(Memory::new());
+    let withheld = Duration::from_millis(300);
+    let (disk, place) = (Disk::default(), Place { withheld, ..place(&log, "a") });
+    let mut follower = Follower::open(move |_| Ok(disk.clone()), place.clone()).unwrap();
+    assert_eq!(follower.claim().unwrap(), Claimed::Owner);
+    let owner = follower.into_owner().unwrap();
+    owner.commit(batch(1, &[("a", "1")]), Synced).unwrap();
+    log.fence(&place.claim).unwrap();
+    let refused_late = |call: &dyn Fn() -> Result<()>| {
+        let begun = std::time::Instant::now();
+        assert!(call().is_err() && begun.elapsed() >= withheld);
+    };
+    refused_late(&|| owner.commit(batch(2, &[]), Synced));
+    refused_late(&|| owner.room());
+    owner.sync().unwrap_or_else(|error| panic!("what was acknowledged before is in the log: {error}"));
+    // A planned end withholds nothing.
+    owner.release();
+    let begun = std::time::Instant::now();
+    assert!(owner.room().is_err() && begun.elapsed() < withheld);
 }
 
 #[test]
