@@ -40,7 +40,7 @@ use crate::volume;
 /// [`Error::Unusable`]: another server has it open, it has another format, its master key is missing, or the folder
 /// cannot be used. [`Error::Corrupt`]: it is damaged.
 pub fn open(options: Options) -> Result<Store> {
-    let (lock, meta) = with_folder(&options, |folder, engine| fjall_engine::open(folder, engine))?;
+    let (lock, meta) = with_folder(&options, fjall_engine::open)?;
     open_on(Meta::new(meta), lock, options, blob::Options::default())
 }
 

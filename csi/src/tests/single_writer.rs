@@ -44,7 +44,7 @@ impl Fixture {
     }
 
     async fn nodes_of(&self, volume: &str) -> Vec<String> {
-        let request = ControllerGetVolumeRequest { volume_id: volume.into(), ..Default::default() };
+        let request = ControllerGetVolumeRequest { volume_id: volume.into() };
         let found = self.controller.controller_get_volume(Request::new(request)).await.unwrap().into_inner();
         found.status.unwrap().published_node_ids
     }

@@ -40,13 +40,13 @@ async fn volumes_and_nodes_say_where_they_are_only_if_the_operator_does() {
     assert_eq!(info.accessible_topology, Some(here.clone()));
     let make = async |request| f.controller.create_volume(Request::new(request)).await;
     let made = make(required("pvc-1", vec![place(&[("zone", "z2"), ("node", "b")]), here.clone()])).await.unwrap();
-    assert_eq!(made.into_inner().volume.unwrap().accessible_topology, [here.clone()]);
+    assert_eq!(made.into_inner().volume.unwrap().accessible_topology, std::slice::from_ref(&here));
     let elsewhere = required("pvc-2", vec![place(&[("zone", "z1"), ("node", "b")])]);
     let refused = make(elsewhere).await.unwrap_err();
     assert!(refused.code() == Code::ResourceExhausted && refused.message().contains("node=a,zone=z1"), "{refused}");
     assert!(f.store.bucket(&name("pvc-2")).is_err());
     let listed = f.controller.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap().into_inner();
-    assert_eq!(listed.entries[0].volume.as_ref().unwrap().accessible_topology, [here.clone()]);
+    assert_eq!(listed.entries[0].volume.as_ref().unwrap().accessible_topology, std::slice::from_ref(&here));
 
     let capacity = async |accessible_topology| {
         let request = GetCapacityRequest { accessible_topology: Some(accessible_topology), ..Default::default() };

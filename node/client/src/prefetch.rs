@@ -45,7 +45,7 @@ async fn fetched(link: &Arc<Link>, parent: u64) -> Result<()> {
             });
         }
         match next {
-            Some(next) => after = Some(next.into()),
+            Some(next) => after = Some(next),
             None => break,
         }
     }

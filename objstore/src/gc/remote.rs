@@ -62,7 +62,7 @@ pub(super) fn tend(core: &Core, turns: &mut RemoteTurns) {
             tracing::info!(objects, "removed objects of the S3 store that an earlier process left in a crash");
         }
         Err(error) => {
-            tracing::warn!(error = %with_source(&error), "cannot search the S3 store for unreferenced objects; trying again")
+            tracing::warn!(error = %with_source(&error), "cannot search the S3 store for unreferenced objects; trying again");
         }
     }
 }

@@ -58,6 +58,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "programs sync their files")]
 fn what_fsync_acknowledged_survives_the_loss_of_the_local_content() {
     need!(root_and_fuse());
     let elsewhere = elsewhere("mounted");
@@ -132,7 +133,7 @@ fn programs_go_on_over_a_kill_with_what_they_did_not_sync() {
 fn a_bucket_belongs_to_one_store_and_a_store_to_its_bucket() {
     let elsewhere = elsewhere("claimed");
     let mut server = elsewhere.options.clone().start();
-    let other = elsewhere.options.clone().try_start().err().expect("the bucket belongs to the first store");
+    let other = elsewhere.options.clone().try_start().expect_err("the bucket belongs to the first store");
     assert!(other.contains("belongs to another store"), "{other}");
     assert_eq!(server.terminate().code(), Some(0));
     *server.options() = Options::default();
@@ -143,7 +144,7 @@ fn a_bucket_belongs_to_one_store_and_a_store_to_its_bucket() {
         .env("AWS_ACCESS_KEY_ID", "A")
         .env("AWS_SECRET_ACCESS_KEY", "hidden-secret")
         .try_start();
-    let wrong = wrong.err().expect("nothing answers there");
+    let wrong = wrong.expect_err("nothing answers there");
     assert!(wrong.contains("is the S3 store available?") && !wrong.contains("hidden-secret"), "{wrong}");
     drop(elsewhere.server);
 }

@@ -92,7 +92,7 @@ impl Driver {
     }
 
     /// Takes a block volume down, and checks that nothing of it is left.
-    async fn remove_block(&mut self, volume: &str) {
+    pub(crate) async fn remove_block(&mut self, volume: &str) {
         for _ in 0..2 {
             self.unpublish(volume, volume).await;
         }

@@ -219,8 +219,6 @@ impl Cluster {
         assert!(came.is_some(), "no event says {words:?}: {}", messages());
     }
 
-    /// The address at which a command of a node reaches the cluster, as [`Lab::inside`] does.
-
     /// Runs a shell line in a pod; what it printed.
     #[track_caller]
     pub(super) fn exec(&self, pod: &str, script: &str) -> String {

@@ -13,6 +13,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "programs sync their files")]
 fn what_fsync_acknowledged_survives_the_owner_and_its_data_folder() {
     need!(root_and_fuse());
     let shared = need!(Shared::new());

@@ -4,7 +4,7 @@ use super::shared::Shared;
 use crate::support::*;
 
 fn refusal(options: tests::server::Options) -> String {
-    options.try_start().err().expect("it is refused")
+    options.try_start().expect_err("it is refused")
 }
 
 #[test]

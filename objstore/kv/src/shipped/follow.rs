@@ -122,7 +122,7 @@ impl<B: Backend> Follower<B> {
         }
         let count = entries.len();
         for entry in entries {
-            self.replay(entry)?;
+            self.replay(&entry)?;
         }
         Ok(Followed { at: self.position.last, entries: count })
     }
@@ -236,13 +236,13 @@ impl<B: Backend> Follower<B> {
                 return Err(lacking(self.position.last + 1));
             }
             for entry in entries.into_iter().take_while(|entry| entry.number < next) {
-                self.replay(entry)?;
+                self.replay(&entry)?;
             }
         }
         Ok(())
     }
 
-    fn replay(&mut self, entry: Entry) -> Result<()> {
+    fn replay(&mut self, entry: &Entry) -> Result<()> {
         let (before, mut changes) = entry::decode(entry.number, &entry.body)?;
         let position = &mut self.position;
         if before != position.chain {
