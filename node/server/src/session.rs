@@ -42,6 +42,8 @@ pub(crate) struct Session {
     node: String,
     claim: Claim,
     lease: Mutex<Granted>,
+    /// Whether the lease was last asked for while the node owed acknowledgements, and so was not renewed.
+    is_refused: AtomicBool,
     incarnation: AtomicU64,
     is_over: AtomicBool,
 }
@@ -71,6 +73,7 @@ impl Session {
             node: opening.node.clone(),
             claim: opening.claim.clone(),
             lease: Mutex::new(Granted::new(terms, now)),
+            is_refused: AtomicBool::new(false),
             incarnation: AtomicU64::new(opening.incarnation.0),
             is_over: AtomicBool::new(false),
         }
@@ -124,6 +127,7 @@ impl Session {
             acknowledged: self.deliveries.acknowledged(),
             age_ms: millis(age),
             last: self.slots.last(),
+            keeps_locks: self.stored.files().keeps_locks(),
         })
     }
 
@@ -143,9 +147,8 @@ impl Session {
         let mut lease = self.lease.lock();
         if renewed {
             lease.renew(now);
-        } else {
-            lease.refuse();
         }
+        self.is_refused.store(!renewed, Ordering::Release);
         renewed
     }
 
@@ -163,10 +166,9 @@ impl Session {
     /// Why the session is overdue. A node that is cut off acknowledges nothing either: it is behind only if it asked for a
     /// renewal and was refused.
     pub(crate) fn why_overdue(&self, now: Moment) -> Why {
-        let lease = self.lease.lock();
-        if !lease.is_over(now) {
+        if !self.lease.lock().is_over(now) {
             Why::Access
-        } else if lease.is_refused() {
+        } else if self.is_refused.load(Ordering::Acquire) {
             Why::Behind
         } else {
             Why::Lease

@@ -100,7 +100,7 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
 
 /// A process of a mount: the node, the one that starts the node again, the holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     Node,
     Starter,
     Holder,
@@ -154,13 +154,17 @@ fn a_mount_goes_on_over_the_death_of_its_processes() {
 }
 
 #[test]
-fn a_node_ends_when_it_is_told_to_although_its_store_is_gone() {
+fn a_node_that_ends_by_a_signal_while_its_store_is_gone_leaves_the_mount_to_the_next() {
     need!(root_and_fuse());
-    let listening = ["--volume-listen", "127.0.0.1:0", "--volume-lease", "2s"];
+    // The same port after a restart.
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").to_string();
+    let listening = ["--volume-listen", &port, "--volume-lease", "2s"];
     let mut server = Options::default().args(listening).start();
     make_bucket(&server, BUCKET, &[]);
     let dir = folder(&server, "m");
     json(&server, &mount_args(&server, &dir, server.ready().word("credentials")));
+    std::fs::write(dir.join("before"), "kept").expect("written");
     server.kill9();
     // After half of the lease nothing is answered from caches: a look at the mount waits for the store.
     std::thread::sleep(Duration::from_secs(3));
@@ -170,9 +174,14 @@ fn a_node_ends_when_it_is_told_to_although_its_store_is_gone() {
     }
     let ended = || processes_of(&dir, Role::Node).iter().all(|node| !told.contains(node)).then_some(());
     assert!(!told.is_empty() && wait_until(LONG, ended).is_some(), "it is still there");
-    kill(&dir, &ROLES);
+    let next = || (!processes_of(&dir, Role::Node).is_empty()).then_some(());
+    wait_until(LONG, next).expect("the next process of the mount");
     server.restart();
+    assert_eq!(std::fs::read(dir.join("before")).expect("the mount goes on"), b"kept");
+    std::fs::write(dir.join("after"), "written").expect("the mount goes on");
+    assert_eq!(both_agree(&server, BUCKET, &dir).files, 2);
     json(&server, &["umount", text(&dir)]);
+    assert!(folders_of(&dir).is_empty(), "its node ends with it");
 }
 
 #[test]
@@ -196,28 +205,19 @@ fn a_mount_of_which_every_process_died_can_be_unmounted_and_mounted_again() {
 /// Kills processes of a mount at the same moment: none sees the end of another.
 fn kill(dir: &Path, roles: &[Role]) {
     use rustix::process::{Signal, kill_process};
-    let pids: Vec<_> = roles.iter().flat_map(|role| processes_of(dir, *role)).collect();
+    let all = || roles.iter().flat_map(|role| processes_of(dir, *role)).collect::<Vec<_>>();
+    let pids = all();
     for signal in [Signal::STOP, Signal::KILL] {
         for pid in &pids {
             // An ended process is no error.
             let _ = kill_process(*pid, signal);
         }
     }
-    wait_until(LONG, || pids.iter().all(|pid| has_ended(*pid)).then_some(())).expect("killed");
-}
-
-/// Whether a process has closed its files: it is gone, or nothing of it is left but its exit status. Its arguments vanish
-/// earlier, when a request to the mount may still wait for the device to be closed.
-fn has_ended(pid: rustix::process::Pid) -> bool {
-    let folder = format!("/proc/{}", pid.as_raw_nonzero());
-    let Ok(status) = std::fs::read_to_string(format!("{folder}/stat")) else { return true };
-    let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
-    let threads = std::fs::read_dir(format!("{folder}/task")).map_or(0, Iterator::count);
-    matches!(state, Some('Z' | 'X')) && threads <= 1
+    wait_until(LONG, || all().iter().all(|pid| !pids.contains(pid)).then_some(())).expect("killed");
 }
 
 /// The processes of the mount at a directory, by their arguments.
-fn processes_of(dir: &Path, role: Role) -> Vec<rustix::process::Pid> {
+pub(super) fn processes_of(dir: &Path, role: Role) -> Vec<rustix::process::Pid> {
     let own = folders_of(dir);
     let processes = std::fs::read_dir("/proc").expect("processes").flatten();
     let found = processes.filter_map(|process| {
