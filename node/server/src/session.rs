@@ -42,8 +42,6 @@ pub(crate) struct Session {
     node: String,
     claim: Claim,
     lease: Mutex<Granted>,
-    /// Whether the lease was last asked for while the node owed acknowledgements, and so was not renewed.
-    is_refused: AtomicBool,
     incarnation: AtomicU64,
     is_over: AtomicBool,
 }
@@ -73,7 +71,6 @@ impl Session {
             node: opening.node.clone(),
             claim: opening.claim.clone(),
             lease: Mutex::new(Granted::new(terms, now)),
-            is_refused: AtomicBool::new(false),
             incarnation: AtomicU64::new(opening.incarnation.0),
             is_over: AtomicBool::new(false),
         }
@@ -147,8 +144,9 @@ impl Session {
         let mut lease = self.lease.lock();
         if renewed {
             lease.renew(now);
+        } else {
+            lease.refuse();
         }
-        self.is_refused.store(!renewed, Ordering::Release);
         renewed
     }
 
@@ -166,9 +164,10 @@ impl Session {
     /// Why the session is overdue. A node that is cut off acknowledges nothing either: it is behind only if it asked for a
     /// renewal and was refused.
     pub(crate) fn why_overdue(&self, now: Moment) -> Why {
-        if !self.lease.lock().is_over(now) {
+        let lease = self.lease.lock();
+        if !lease.is_over(now) {
             Why::Access
-        } else if self.is_refused.load(Ordering::Acquire) {
+        } else if lease.is_refused() {
             Why::Behind
         } else {
             Why::Lease

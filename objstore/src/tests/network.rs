@@ -81,6 +81,16 @@ fn what_the_seam_promises_is_kept_over_the_network() {
     }
 }
 
+/// Waits until `done`, for ten seconds at the most.
+#[track_caller]
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < Duration::from_secs(10), "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Changes of which none may be done twice or not at all.
 fn changes(session: &FileSession, prefix: &str) {
     let files = session.own();
@@ -204,10 +214,7 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
     while followed.next() == Some(vec![Change::All]) {}
     assert!(followed.next().is_none() && followed.is_lost(), "the mount drops its caches");
     // The store ends the session a little later, and nobody waits for it any more.
-    while remote.loopback.stats().expired == 0 {
-        assert!(start.elapsed() < Duration::from_secs(10), "the store ends the session");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the store ends the session", || remote.loopback.stats().expired > 0);
     assert_eq!(remote.loopback.ended(), ["lease"]);
     let other = remote.open();
     other.own().unlink(ROOT_INO, "a").expect("unlinked");
@@ -224,11 +231,7 @@ fn a_node_that_is_cut_off_is_said_to_have_lost_its_lease_also_if_it_owes_acknowl
     let _unread = session.changes();
     weather.fall_silent();
     remote.put("a", b"x");
-    let start = Instant::now();
-    while remote.loopback.ended().is_empty() {
-        assert!(start.elapsed() < Duration::from_secs(10), "the change was answered, so the session is ended");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the change was answered, so the session is ended", || !remote.loopback.ended().is_empty());
     assert_eq!(remote.loopback.ended(), ["lease"]);
 }
 
@@ -302,11 +305,7 @@ fn a_session_goes_on_with_empty_caches_after_a_restart_that_takes_longer_than_it
         assert!(reading.join().expect("it ends").is_ok(), "a call waits for the store");
     });
     // The answer to the call may overtake the answer that opens the session again.
-    let start = Instant::now();
-    while session.cacheable() == Some(Duration::ZERO) {
-        assert!(start.elapsed() < Duration::from_secs(10), "the lease is new");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until("the lease is new", || session.cacheable() != Some(Duration::ZERO));
     session.own().append(made.ino, b"x").expect("appended");
     let mut seen = followed.next().expect("the changes go on");
     while !seen.contains(&Change::All) {
