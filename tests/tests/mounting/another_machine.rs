@@ -205,15 +205,24 @@ fn a_mount_of_which_every_process_died_can_be_unmounted_and_mounted_again() {
 /// Kills processes of a mount at the same moment: none sees the end of another.
 fn kill(dir: &Path, roles: &[Role]) {
     use rustix::process::{Signal, kill_process};
-    let all = || roles.iter().flat_map(|role| processes_of(dir, *role)).collect::<Vec<_>>();
-    let pids = all();
+    let pids: Vec<_> = roles.iter().flat_map(|role| processes_of(dir, *role)).collect();
     for signal in [Signal::STOP, Signal::KILL] {
         for pid in &pids {
             // An ended process is no error.
             let _ = kill_process(*pid, signal);
         }
     }
-    wait_until(LONG, || all().iter().all(|pid| !pids.contains(pid)).then_some(())).expect("killed");
+    wait_until(LONG, || pids.iter().all(|pid| has_ended(*pid)).then_some(())).expect("killed");
+}
+
+/// Whether a process has closed its files: it is gone, or nothing of it is left but its exit status. Its arguments vanish
+/// earlier, when a request to the mount may still wait for the device to be closed.
+fn has_ended(pid: rustix::process::Pid) -> bool {
+    let folder = format!("/proc/{}", pid.as_raw_nonzero());
+    let Ok(status) = std::fs::read_to_string(format!("{folder}/stat")) else { return true };
+    let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    let threads = std::fs::read_dir(format!("{folder}/task")).map_or(0, Iterator::count);
+    matches!(state, Some('Z' | 'X')) && threads <= 1
 }
 
 /// The processes of the mount at a directory, by their arguments.
