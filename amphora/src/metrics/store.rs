@@ -85,14 +85,11 @@ fn encode_content(encoder: &mut DescriptorEncoder<'_>, stats: &RemoteStats) -> f
     for (kind, count) in Kind::ALL.iter().zip(stats.requests.errors) {
         ConstCounter::new(count).encode(errors.encode_family(&[("kind", kind.name())])?)?;
     }
+    let (help, seconds) = ("Duration of requests to the S3 store, with retries, by kind", Unit::Seconds);
+    let name = "content_request_duration";
+    let mut durations = encoder.encode_descriptor(name, help, Some(&seconds), MetricType::Histogram)?;
     for (kind, taken) in Kind::ALL.iter().zip(&stats.requests.latencies) {
-        let (name, help) = match kind {
-            Kind::Put => ("content_put_duration", "Duration of writes to the S3 store, with retries"),
-            Kind::Get => ("content_get_duration", "Duration of reads from the S3 store, with retries"),
-            Kind::List => ("content_list_duration", "Duration of listings of the S3 store, with retries"),
-            Kind::Delete => ("content_delete_duration", "Duration of removals from the S3 store, with retries"),
-        };
-        latency(encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?, taken)?;
+        latency(durations.encode_family(&[("kind", kind.name())])?, taken)?;
     }
     Ok(())
 }
