@@ -2,7 +2,7 @@
 """A mount beside the file system that its store lies on: builds, starts, measures, judges.
 
     benches/mount.py                     all groups, 2 rounds: native, Amphora, Amphora with --keep-awake true
-    benches/mount.py --columns native,amphora   leaves the third out
+    benches/mount.py --columns native,amphora   leaves the third out; `node` is a mount with locks=node
     benches/mount.py --only 'sqlite|git' the groups or steps whose name matches
     benches/mount.py --compare BINARY    another build beside it, as `before`
     benches/mount.py --full              the sizes of the bars: 1 GiB, 10,000 files, 6,000 in the tree
@@ -47,6 +47,7 @@ STEPS = {
         "stat all, warm": ("files/s", None),
         "open+read+close all, cold": ("files/s", 0.35),
         "open+read+close all, warm": ("files/s", 0.10),
+        "open+close all, warm": ("files/s", None),
         "ls -l, cold": ("entries/s", 1.0),
         "ls -l, warm": ("entries/s", 0.8),
         "open O_TRUNC+write 4 KiB+close": ("files/s", 0.35),
@@ -145,7 +146,7 @@ def main():
     parser.add_argument("--full", action="store_true", help="the sizes of the bars")
     parser.add_argument("--amphora", help="the binary; a release build if not given")
     parser.add_argument("--options", default="", help="options of the mount")
-    parser.add_argument("--columns", default="native,amphora,awake", help="what to measure, of these three")
+    parser.add_argument("--columns", default="native,amphora,awake", help="what to measure: of these three, and node")
     parser.add_argument("--compare", help="another binary of Amphora, measured beside it in each round")
     options = parser.parse_args()
     size = FULL if options.full else SMALL
@@ -161,6 +162,7 @@ def main():
     with contextlib.ExitStack() as stack:
         kinds = {"native": Native,
                  "amphora": lambda: Mount(binary, options.options, "--keep-awake", "false"),
+                 "node": lambda: Mount(binary, ",".join(filter(None, [options.options, "locks=node"])), "--keep-awake", "false"),
                  "awake": lambda: Mount(binary, options.options, "--keep-awake", "true"),
                  "before": lambda: Mount(options.compare, options.options, "--keep-awake", "false")}
         columns = options.columns.split(",") + (["before"] if options.compare else [])

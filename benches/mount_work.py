@@ -140,10 +140,14 @@ def small_files(where, size):
         os.write(descriptor, CONTENT)
         os.close(descriptor)
 
+    def open_only(path):
+        os.close(os.open(path, os.O_RDONLY))
+
     for name, work in (("stat all", check_size), ("open+read+close all", read)):
         cool()
         yield f"{name}, cold", rate(paths, work, size["seconds"])[0]
         yield f"{name}, warm", rate(paths, work, size["seconds"])[0]
+    yield "open+close all, warm", rate(paths, open_only, size["seconds"])[0]
     cool()
     yield "ls -l, cold", count / seconds(listing)
     yield "ls -l, warm", count / seconds(listing)

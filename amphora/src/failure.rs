@@ -12,11 +12,16 @@ pub enum Failure {
     Clap(clap::Error),
     /// The operation was refused or failed: exit status 1.
     Failed(String),
+    /// A process ended as it was told, and left what it served to the next one: exit status 75 (EX_TEMPFAIL).
+    Left(String),
     /// A mount for mount(8) failed: exit status 32, as mount(8) requires.
     Mount(String),
 }
 
 impl Failure {
+    /// The exit status of [`Failure::Left`].
+    pub const LEFT: u8 = 75;
+
     /// A usage error.
     pub fn usage(text: impl Into<String>) -> Self {
         Self::Usage(text.into())
@@ -43,6 +48,7 @@ impl Failure {
             Self::Usage(_) => ExitCode::from(2),
             Self::Clap(error) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
             Self::Failed(_) => ExitCode::from(1),
+            Self::Left(_) => ExitCode::from(Self::LEFT),
             Self::Mount(_) => ExitCode::from(32),
         }
     }
@@ -51,7 +57,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Failed(text) | Self::Mount(text) => f.write_str(text),
+            Self::Usage(text) | Self::Failed(text) | Self::Left(text) | Self::Mount(text) => f.write_str(text),
             Self::Clap(error) => write!(f, "{error}"),
         }
     }

@@ -58,6 +58,12 @@ impl AccessMode {
         )
     }
 
+    /// Whether more than one node may use the volume, and one of them may write: there a lock of one node has to exclude
+    /// programs on another.
+    pub(crate) fn needs_common_locks(self) -> bool {
+        matches!(self, Self::MultiNodeSingleWriter | Self::MultiNodeMultiWriter)
+    }
+
     /// Whether the volume is read-only.
     pub(crate) fn is_read_only(self) -> bool {
         matches!(self, Self::SingleNodeReaderOnly | Self::MultiNodeReaderOnly)
@@ -80,6 +86,9 @@ pub(crate) struct Capability {
     pub(crate) mode: AccessMode,
     pub(crate) kind: Kind,
     pub(crate) flags: MountFlags,
+    /// The group of the pods that use the volume (MountVolume.volume_mount_group); `None` if the mount option `gid=` names
+    /// another one.
+    pub(crate) group: Option<u32>,
 }
 
 impl Capability {
@@ -90,8 +99,14 @@ impl Capability {
         let mode = AccessMode::parse(mode)
             .ok_or_else(|| Status::invalid_argument("volume_capability.access_mode is missing or not known"))?;
         match &given.access_type {
-            Some(AccessType::Mount(mount)) => Ok(Self { mode, kind: Kind::Mount, flags: mount_flags(mount)? }),
-            Some(AccessType::Block(_)) => Ok(Self { mode, kind: Kind::Block, flags: MountFlags::default() }),
+            Some(AccessType::Mount(mount)) => {
+                let (flags, group) = (mount_flags(mount)?, mount_group(mount)?);
+                let group = group.filter(|_| flags.gid.is_none());
+                Ok(Self { mode, kind: Kind::Mount, flags, group })
+            }
+            Some(AccessType::Block(_)) => {
+                Ok(Self { mode, kind: Kind::Block, flags: MountFlags::default(), group: None })
+            }
             None => Err(Status::invalid_argument("volume_capability.access_type is missing")),
         }
     }
@@ -118,10 +133,24 @@ fn mount_flags(mount: &MountVolume) -> Result<MountFlags, Status> {
             mount.fs_type
         )));
     }
-    if !mount.volume_mount_group.is_empty() {
-        return Err(Status::invalid_argument("volume_mount_group is not supported; use the mount option gid=NUMBER"));
-    }
     MountFlags::parse(&mount.mount_flags)
+}
+
+/// The group for which a volume is mounted. CSI v1.12, MountVolume.volume_mount_group.
+fn mount_group(mount: &MountVolume) -> Result<Option<u32>, Status> {
+    let given = mount.volume_mount_group.as_str();
+    if given.is_empty() {
+        return Ok(None);
+    }
+    let digits = given.bytes().all(|byte| byte.is_ascii_digit());
+    // (gid_t) -1 stands for no group.
+    let group = given.parse().ok().filter(|group| digits && *group != u32::MAX);
+    group.map(Some).ok_or_else(|| {
+        let given: String = given.chars().take(32).collect();
+        Status::invalid_argument(format!(
+            "volume_mount_group {given:?} is not valid: use the number of a group from 0 to 4294967294"
+        ))
+    })
 }
 
 #[cfg(test)]
@@ -143,6 +172,23 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_mount_group_is_a_number_and_the_option_gid_comes_first() {
+        let parse = |group: &str, flags: &[&str]| {
+            let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            let mount = MountVolume { mount_flags: flags, volume_mount_group: group.into(), ..Default::default() };
+            let access_type = Some(AccessType::Mount(mount));
+            Capability::parse(Some(&VolumeCapability { access_type, ..self::mount(Mode::SingleNodeWriter) }))
+        };
+        assert_eq!(parse("", &[]).unwrap().group, None);
+        assert_eq!(parse("2000", &["noexec"]).unwrap().group, Some(2000));
+        let named = parse("2000", &["gid=7"]).unwrap();
+        assert_eq!((named.group, named.flags.gid), (None, Some(7)));
+        for bad in ["root", "-1", "+1", "4294967295", "1 ", "99999999999"] {
+            assert_eq!(parse(bad, &[]).unwrap_err().code(), tonic::Code::InvalidArgument, "{bad}");
+        }
+    }
+
+    #[test]
     fn every_mode_of_the_specification_is_known_by_its_name() {
         for (ours, theirs) in MODES {
             assert_eq!(Capability::parse(Some(&mount(theirs))).unwrap().mode, ours);
@@ -153,6 +199,7 @@ pub(crate) mod tests {
         assert_eq!(AccessMode::from_name("UNKNOWN"), None);
         assert_eq!(MODES.iter().filter(|(mode, _)| mode.is_single_node()).count(), 4);
         assert_eq!(MODES.iter().filter(|(mode, _)| mode.is_read_only()).count(), 2);
+        assert_eq!(MODES.iter().filter(|(mode, _)| mode.needs_common_locks()).count(), 2);
     }
 
     #[test]
@@ -167,7 +214,7 @@ pub(crate) mod tests {
             VolumeCapability { access_type: None, ..good.clone() },
             block(Mode::SingleNodeWriter),
             with_mount(MountVolume { fs_type: "ext4".into(), ..Default::default() }),
-            with_mount(MountVolume { volume_mount_group: "100".into(), ..Default::default() }),
+            with_mount(MountVolume { volume_mount_group: "staff".into(), ..Default::default() }),
             with_mount(MountVolume { mount_flags: vec!["sync".into()], ..Default::default() }),
         ];
         for capability in bad {

@@ -21,7 +21,7 @@ pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// The size of a disk whose claim says none.
 const DEFAULT_BYTES: u64 = 1 << 30;
 /// The largest size: that of a file.
-const BYTES_MAX: u64 = i64::MAX as u64 / BLOCK_BYTES * BLOCK_BYTES;
+pub(crate) const BYTES_MAX: u64 = i64::MAX as u64 / BLOCK_BYTES * BLOCK_BYTES;
 
 /// The bucket attribute that says how workloads see a volume.
 pub(crate) const ACCESS: &str = "csi.access";

@@ -20,11 +20,14 @@ use crate::rpc::answer;
 pub(crate) struct Service {
     name: String,
     vendor_version: String,
+    /// Whether volumes can be used in some places only.
+    constrained: bool,
 }
 
 impl Service {
     pub(crate) fn new(config: &Config) -> Self {
-        Self { name: config.driver_name.clone(), vendor_version: config.vendor_version.clone() }
+        let (name, vendor_version) = (config.driver_name.clone(), config.vendor_version.clone());
+        Self { name, vendor_version, constrained: !config.topology.is_empty() }
     }
 }
 
@@ -48,10 +51,14 @@ impl Identity for Service {
     ) -> Result<Response<GetPluginCapabilitiesResponse>, Status> {
         let controller = ServiceCapability { r#type: service::Type::ControllerService.into() };
         let groups = ServiceCapability { r#type: service::Type::GroupControllerService.into() };
+        let ranges = ServiceCapability { r#type: service::Type::SnapshotMetadataService.into() };
         let online = VolumeExpansion { r#type: volume_expansion::Type::Online.into() };
-        let capabilities = [Type::Service(controller), Type::Service(groups), Type::VolumeExpansion(online)]
-            .map(|capability| PluginCapability { r#type: Some(capability) });
-        let response = GetPluginCapabilitiesResponse { capabilities: capabilities.into() };
+        let places = ServiceCapability { r#type: service::Type::VolumeAccessibilityConstraints.into() };
+        let places = self.constrained.then_some(places);
+        let services = [controller, groups, ranges].into_iter().chain(places).map(Type::Service);
+        let all = services.chain([Type::VolumeExpansion(online)]);
+        let capabilities = all.map(|capability| PluginCapability { r#type: Some(capability) });
+        let response = GetPluginCapabilitiesResponse { capabilities: capabilities.collect() };
         answer("GetPluginCapabilities", request, |_| async { Ok(response) }).await
     }
 

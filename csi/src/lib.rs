@@ -15,6 +15,7 @@
 //! A crash leaves a record of each stage and each target, written before its mount: [`node::Node::recover`] rebuilds
 //! the mounts.
 
+mod access;
 pub mod bind;
 mod capability;
 mod capacity;
@@ -37,6 +38,7 @@ mod rpc;
 pub mod sealed;
 pub mod secret;
 mod status;
+mod topology;
 mod volume_id;
 
 #[cfg(test)]
@@ -51,10 +53,12 @@ use proto::csi::v1::controller_server::ControllerServer;
 use proto::csi::v1::group_controller_server::GroupControllerServer;
 use proto::csi::v1::identity_server::IdentityServer;
 use proto::csi::v1::node_server::NodeServer;
+use proto::csi::v1::snapshot_metadata_server::SnapshotMetadataServer;
 use tonic::service::Routes;
 
 pub use mounter::{MountOptions, MountState, Mounter};
 pub use node::{Node, Sessions, Standing};
+pub use topology::Topology;
 
 /// The account that owns volumes created by this driver.
 pub const OWNER: &str = "csi";
@@ -91,6 +95,8 @@ pub struct Config {
     pub authority: Option<String>,
     /// The most volumes on this node; 0 means no limit of the driver's own.
     pub max_volumes: u32,
+    /// Of a controller: where volumes can be used, everywhere without segments. Of a node: where it is.
+    pub topology: Topology,
     /// The folder of the node's stage and target records; created if absent.
     pub state_dir: PathBuf,
 }
@@ -118,11 +124,12 @@ fn is_node_id(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
 }
 
-/// The Identity, Controller and GroupController services, for a separate endpoint.
+/// The Identity, Controller, GroupController and SnapshotMetadata services, for a separate endpoint.
 pub fn controller_routes(store: Store, config: &Config) -> Routes {
     let controller = controller::Service::new(store, Arc::new(config.clone()));
     let group = GroupControllerServer::new(controller.clone());
-    identity_routes(config).add_service(ControllerServer::new(controller)).add_service(group)
+    let metadata = SnapshotMetadataServer::new(controller.clone());
+    identity_routes(config).add_service(ControllerServer::new(controller)).add_service(group).add_service(metadata)
 }
 
 /// The Identity and Node services, for a separate endpoint.

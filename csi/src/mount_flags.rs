@@ -15,6 +15,8 @@ pub(crate) struct MountFlags {
     pub(crate) gid: Option<u32>,
     /// `umask=`: permission bits to hide, as an octal number.
     pub(crate) umask: u32,
+    /// `locks=`: whether file locks are left to the kernel of the node (`node`), or the store keeps them (`store`).
+    pub(crate) node_locks: Option<bool>,
     /// `prefix=`: the folder of the bucket to mount.
     pub(crate) prefix: String,
     /// `ro`, `noexec`, `nosuid`, `nodev`, `noatime`.
@@ -29,7 +31,7 @@ impl MountFlags {
             if !flags.take(option) {
                 return Err(Status::invalid_argument(format!(
                     "mount option number {} is unknown or its value is not valid: use ro, rw, uid=NUMBER, gid=NUMBER, \
-                     umask=OCTAL, prefix=FOLDER, exec, noexec, suid, nosuid, dev, nodev, atime, relatime or noatime",
+                     umask=OCTAL, prefix=FOLDER, locks=store, locks=node, exec, noexec, suid, nosuid, dev, nodev, atime, relatime or noatime",
                     place + 1
                 )));
             }
@@ -43,6 +45,7 @@ impl MountFlags {
             ("gid", id) => id.parse().is_ok_and(|id| self.gid.replace(id).is_none()),
             ("umask", bits) => self.take_umask(bits),
             ("prefix", folder) => self.take_prefix(folder),
+            ("locks", keeper) => self.take_locks(keeper),
             (switch, "") => self.take_switch(switch),
             _ => false,
         }
@@ -52,6 +55,15 @@ impl MountFlags {
         let umask = u32::from_str_radix(bits, 8).ok().filter(|umask| *umask <= 0o777 && !bits.starts_with('+'));
         self.umask = umask.unwrap_or(self.umask);
         umask.is_some()
+    }
+
+    fn take_locks(&mut self, keeper: &str) -> bool {
+        self.node_locks = match keeper {
+            "store" => Some(false),
+            "node" => Some(true),
+            _ => return false,
+        };
+        true
     }
 
     fn take_prefix(&mut self, folder: &str) -> bool {
@@ -93,7 +105,8 @@ mod tests {
     #[test]
     fn options_are_read_one_by_one_or_in_a_list() {
         assert_eq!(parse(&[]).unwrap(), MountFlags::default());
-        let flags = parse(&["ro,noexec", "uid=1000", "gid=0", "prefix=/a/b/", "umask=027"]).unwrap();
+        let flags = parse(&["ro,noexec", "uid=1000", "gid=0", "prefix=/a/b/", "umask=027", "locks=node"]).unwrap();
+        assert_eq!(flags.node_locks, Some(true));
         assert_eq!(flags.umask, 0o027);
         assert_eq!((flags.uid, flags.gid, flags.prefix.as_str()), (Some(1000), Some(0), "a/b"));
         assert_eq!(flags.bind, BindFlags { read_only: true, no_exec: true, ..Default::default() });
@@ -110,6 +123,7 @@ mod tests {
             "umask=8",
             "umask=1777",
             "prefix=",
+            "locks=hunter2",
             "prefix=a/../hunter2",
             "",
         ] {

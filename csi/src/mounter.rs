@@ -21,6 +21,12 @@ pub struct MountOptions {
     pub uid: Option<u32>,
     /// Show every file as owned by this group.
     pub gid: Option<u32>,
+    /// `gid` is that of a pod: it may read and write what its group may use at all.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub group_access: bool,
+    /// Execute no programs from the mount.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub no_exec: bool,
     /// Permission bits to hide from the modes shown, 0 to 0o777.
     #[serde(default)]
     pub umask: u32,
@@ -29,6 +35,10 @@ pub struct MountOptions {
     /// Cache no content of files in the kernel: each read and write asks the store.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub direct: bool,
+    /// Leave file locks to the kernel of this node, which excludes programs on this mount alone. `None` in a record of an
+    /// earlier version, whose mount has agreed on it with its kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_locks: Option<bool>,
     /// The account whose key opened the bucket, by name; `None` if the driver opened a volume that it created.
     pub account: Option<String>,
     /// The account's id, which a later account of the same name does not have; `None` in a record of an earlier

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::errno::Result;
 use crate::handles::OpenDirectories;
 use crate::known::Known;
+use crate::locks::FileLocks;
 use crate::passthrough::Opens;
 use crate::sharing::Sharing;
 use crate::stats::Stats;
@@ -33,6 +34,8 @@ pub(crate) struct Parts {
     pub sharing: Arc<Sharing>,
     /// What the kernel may have cached.
     pub known: Arc<Known>,
+    /// The file locks.
+    pub locks: Arc<FileLocks>,
     /// Whether callers can be looked up by their process id.
     pub sees_callers: bool,
 }

@@ -24,8 +24,9 @@ const NAMES_MAX: usize = 4 << 20;
 pub(crate) struct OpenFile {
     /// Whether it was opened for writing.
     pub writable: bool,
-    /// For writers in a bucket with versioning, a number: the kernel announces close(2) for these files before it
-    /// returns. Otherwise 0.
+    /// A number, if the kernel announces close(2) before it returns; otherwise 0. It does for writers in a bucket with
+    /// versioning, and for each file of a mount whose store keeps file locks: there the number of those writers has the bit
+    /// [`Self::WRITER_BIT`], so that only their closes are announced to the store.
     pub number: u32,
     /// The run of the store in which the file was opened: the open counts as a writer in that run only.
     pub life: u32,
@@ -37,11 +38,18 @@ impl OpenFile {
     const LIFE_AT: u32 = 32;
     /// The largest file number.
     pub const NUMBER_MAX: u32 = u32::MAX >> 1;
+    /// Where the store keeps file locks: the bit of a number that says that the store waits for this writer's close.
+    pub const WRITER_BIT: u32 = 1 << 30;
 
     /// The handle for the kernel.
     pub fn encode(self) -> u64 {
         let writable = if self.writable { Self::WRITABLE } else { 0 };
         u64::from(self.life) << Self::LIFE_AT | u64::from(self.number) << Self::NUMBER_AT | writable
+    }
+
+    /// Whether the store waits for the close of this file. `locks` says whether the store keeps file locks.
+    pub fn is_announced(self, locks: bool) -> bool {
+        if locks { self.number & Self::WRITER_BIT != 0 } else { self.number != 0 }
     }
 
     /// Decodes a handle.
@@ -163,6 +171,9 @@ mod tests {
             let file = OpenFile { writable, number, life: u32::MAX - 1 };
             assert_eq!(OpenFile::decode(file.encode()), file);
         }
+        let announced = |number: u32, locks: bool| OpenFile { writable: true, number, life: 1 }.is_announced(locks);
+        assert_eq!([0, 5].map(|number| announced(number, false)), [false, true]);
+        assert_eq!([5, 5 | OpenFile::WRITER_BIT].map(|number| announced(number, true)), [false, true]);
         for flags in [libc::O_RDONLY, libc::O_WRONLY, libc::O_RDWR | libc::O_APPEND] {
             assert_eq!(is_writer(flags), flags != libc::O_RDONLY);
         }

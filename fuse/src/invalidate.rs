@@ -26,6 +26,7 @@ use objstore_files::{Change, Changes, FileSession};
 
 use crate::couriers::{Couriers, Drops};
 use crate::known::Known;
+use crate::locks::FileLocks;
 use crate::sharing::Sharing;
 use crate::stats::{Op, Stats};
 use crate::view::{ROOT_NODE, View};
@@ -105,10 +106,13 @@ impl<K: Kernel> Invalidator<K> {
         self,
         mut stream: Box<dyn Changes>,
         files: FileSession,
+        locks: Arc<FileLocks>,
         abort: impl FnOnce() + Send + 'static,
     ) -> io::Result<JoinHandle<()>> {
         std::thread::Builder::new().name("fuse-feed".into()).spawn(move || {
+            let _ends = EndOfLocks(&locks);
             while let Some(changes) = stream.next() {
+                locks.told(&changes);
                 if changes.contains(&Change::All) && !self.drop_all(&files) {
                     tracing::error!(
                         "the kernel cannot drop what it has cached of a mount that is cut off from its store"
@@ -141,7 +145,8 @@ impl<K: Kernel> Invalidator<K> {
                 Change::Attributes { ino } => attributes.extend(self.view.shown(*ino)),
                 Change::Probe { ino } => drop(asked.insert(*ino)),
                 Change::Sharing { shared } => self.sharing.set(*shared),
-                Change::All => {}
+                // `locks` has taken these.
+                Change::All | Change::LockGranted { .. } => {}
             }
         }
         self.drop_names(entries, is_lost);
@@ -188,6 +193,15 @@ impl<K: Kernel> Invalidator<K> {
             let look = Instant::now() + LOOK;
             left = self.couriers.wait(&left, if Instant::now() < expiry { look.min(expiry) } else { look });
         }
+    }
+}
+
+/// Ends what waits for locks with the changes: nobody would be told that it is granted.
+struct EndOfLocks<'a>(&'a FileLocks);
+
+impl Drop for EndOfLocks<'_> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

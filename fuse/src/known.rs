@@ -6,6 +6,7 @@
 //! - The table lies in the mount's shared memory, so that the next process knows what this one answered. A slot is written
 //!   before the answer is sent. A crash leaves too many lookups, never too few: to drop a node that the kernel does not
 //!   know is no error.
+//! - What a kernel forgets while no server runs is counted in the same slot by the holder, for the next process.
 //! - A mount that an earlier version served, or that knows more nodes than the table has slots, is ended when it is cut off
 //!   after a takeover.
 //! - A page that a program is just reading is locked until the store answers, which may take as long as the cut. Its node is
@@ -22,6 +23,14 @@ use objstore_files::FileSession;
 use parking_lot::Mutex;
 
 use crate::shared_memory::{SharedMemory, Slot};
+
+/// Where a slot's word has the references that the kernel has returned while no server ran, which the next process returns to
+/// the store.
+const FORGOTTEN_AT: u32 = 40;
+/// The most lookups of a slot.
+const LOOKUPS_MAX: u64 = (1 << FORGOTTEN_AT) - 1;
+/// The most such references of a node; more are returned when the session ends.
+const FORGOTTEN_MAX: u64 = u64::MAX >> FORGOTTEN_AT;
 
 /// How long the kernel may take to drop everything, if the lease does not last longer.
 const DROPPING: Duration = Duration::from_secs(2);
@@ -60,6 +69,12 @@ impl Known {
         let is_lost = session.about().inherited && memory.have_nodes_overflown();
         let counts = session.cacheable().is_some() && memory.nodes().is_some() && !is_lost;
         Self(counts.then(|| Table::resume(memory)))
+    }
+
+    /// What the kernel has returned while no server ran: nodes and numbers of lookups. Asked twice, it is nothing: a crash
+    /// after that leaves the references until the session ends.
+    pub fn take_forgotten(&self) -> Vec<(u64, u64)> {
+        self.0.as_ref().map(Table::take_forgotten).unwrap_or_default()
     }
 
     /// A table of nothing.
@@ -126,6 +141,19 @@ impl Known {
     }
 }
 
+/// Counts what the kernel has returned of nodes, in the memory of a mount that no server serves.
+pub(crate) fn note_forgotten(memory: &SharedMemory, mut nodes: HashMap<u64, u64>) {
+    for slot in memory.nodes().unwrap_or_default().iter().take(memory.touched_nodes()) {
+        let Some(lookups) = nodes.remove(&slot.node.load(Ordering::Acquire)) else { continue };
+        let word = slot.word.load(Ordering::Relaxed);
+        let forgotten = (word >> FORGOTTEN_AT).saturating_add(lookups).min(FORGOTTEN_MAX);
+        slot.word.store(word & LOOKUPS_MAX | forgotten << FORGOTTEN_AT, Ordering::Relaxed);
+        if nodes.is_empty() {
+            return;
+        }
+    }
+}
+
 impl Table {
     fn resume(memory: Arc<SharedMemory>) -> Self {
         let mut places = Places { end: memory.touched_nodes(), ..Places::default() };
@@ -133,7 +161,7 @@ impl Table {
             match slot.node.load(Ordering::Acquire) {
                 0 => places.free.push(index),
                 node => {
-                    let lookups = slot.word.load(Ordering::Relaxed);
+                    let lookups = slot.word.load(Ordering::Relaxed) & LOOKUPS_MAX;
                     places.nodes.insert(node, Place { slot: Some(index), lookups });
                 }
             }
@@ -141,10 +169,24 @@ impl Table {
         Self { memory, places: Mutex::new(places) }
     }
 
+    fn take_forgotten(&self) -> Vec<(u64, u64)> {
+        let places = self.places.lock();
+        let mut all = Vec::new();
+        for (node, place) in &places.nodes {
+            let Some(slot) = self.slot(place) else { continue };
+            let forgotten = slot.word.load(Ordering::Relaxed) >> FORGOTTEN_AT;
+            if forgotten > 0 {
+                slot.word.store(place.lookups, Ordering::Relaxed);
+                all.push((*node, forgotten));
+            }
+        }
+        all
+    }
+
     fn insert(&self, node: u64) {
         let Places { nodes, free, end } = &mut *self.places.lock();
         let place = nodes.entry(node).or_insert_with(|| Place { slot: self.take(free, end), lookups: 0 });
-        place.lookups = place.lookups.saturating_add(1);
+        place.lookups = (place.lookups + 1).min(LOOKUPS_MAX);
         if let Some(slot) = self.slot(place) {
             slot.word.store(place.lookups, Ordering::Relaxed);
             slot.node.store(node, Ordering::Release);
@@ -234,6 +276,25 @@ mod tests {
         let third = known(&memory);
         assert_eq!(dropped(&third), [1, 7, 8]);
         assert_eq!(third.0.as_ref().unwrap().places.lock().end, 256, "free slots are used before new ones");
+    }
+
+    #[test]
+    fn what_was_forgotten_while_no_server_ran_is_returned_once() {
+        let memory = SharedMemory::create(Tables::OpensAndNodes).unwrap();
+        let first = known(&memory);
+        [5, 5, 6].into_iter().for_each(|node| first.insert(node));
+        drop(first);
+        note_forgotten(&memory, HashMap::from([(5, 1), (9, 4)]));
+        note_forgotten(&memory, HashMap::from([(5, 1), (6, u64::MAX)]));
+        let next = known(&memory);
+        assert_eq!(dropped(&next), [1, 5, 6], "the references are returned first");
+        let mut forgotten = next.take_forgotten();
+        forgotten.sort_unstable();
+        assert_eq!(forgotten, [(5, 2), (6, FORGOTTEN_MAX)]);
+        next.remove(5, 2);
+        assert_eq!((dropped(&next), next.take_forgotten()), (vec![1, 6], vec![]));
+        drop(next);
+        assert_eq!(known(&memory).take_forgotten(), []);
     }
 
     #[test]

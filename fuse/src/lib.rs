@@ -14,6 +14,7 @@
 
 mod adapter;
 mod caller;
+mod claim;
 mod couriers;
 mod errno;
 mod error;
@@ -26,6 +27,7 @@ pub mod holder;
 mod invalidate;
 mod kernel_mount;
 mod known;
+mod locks;
 mod mount;
 mod mountpoint;
 mod notifier;
@@ -50,7 +52,7 @@ pub use mountpoint::{
     Attachment, Mountinfo, MountpointState, abandon_path, mountpoint_state, unmount_idle_path, unmount_path,
 };
 pub use notifier::{NOTIFIER, run_notifier};
-pub use options::Options;
+pub use options::{Locks, Options};
 pub use stats::{LATENCY_BOUNDS_US, OperationStats, StatsSnapshot, WatchedCall};
 pub use unserved::{Refusal, Unserved};
 pub use users::User;

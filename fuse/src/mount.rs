@@ -26,8 +26,9 @@ use crate::holder::{FdHolder, Held, Record};
 use crate::invalidate::Invalidator;
 use crate::kernel_mount::{KernelMount, abort, open_device};
 use crate::known::Known;
+use crate::locks::FileLocks;
 use crate::mountpoint::{self, Attachment, Mountinfo, MountpointState, mountpoint_state};
-use crate::options::{Options, REQUEST_BYTES_MAX};
+use crate::options::{Locks, Options, REQUEST_BYTES_MAX};
 use crate::passthrough::{OpenOptions, Opens};
 use crate::session::Session;
 use crate::shared_memory::{SharedMemory, Tables};
@@ -37,6 +38,9 @@ use crate::view::{ROOT_NODE, View};
 
 /// The longest wait of [`Mount::unmount`] for the session to end.
 const END_MAX: Duration = Duration::from_secs(10);
+
+/// How many times more the kernel reads ahead if the store is on another machine.
+const REMOTE_READAHEAD: u32 = 8;
 
 /// The outcome of unmounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +97,8 @@ pub fn mount_kept(files: FileSession, at: &Path, options: Options, keep: Keep) -
 pub fn take_over(files: FileSession, held: Held, options: Options, fd_holder: Arc<FdHolder>) -> Result<Mount> {
     let failed = |source| Error::io("taking over", held.path(), source);
     let (device, memory) = held.descriptors().map_err(failed)?;
-    let shared = SharedMemory::open(memory).map_err(failed)?;
+    // The holder reads the device in place of a server, and no more once the mount is claimed.
+    let shared = SharedMemory::open(memory).map_err(failed)?.claimed();
     let agreement = Agreement { init: held.record.init.clone(), answer: held.record.answer.clone() };
     let session = adapter::Session::resume(device, &agreement).map_err(failed)?;
     // RESEND precedes the first read: requests that this process has read must not be sent to it again.
@@ -120,19 +125,29 @@ fn begin(files: FileSession, at: &Path, options: Options, keep: Option<Keep>) ->
     let place = mountpoint::pin(at)?;
     let failed = |source| Error::io("starting the session of", at, source);
     let tables = if files.cacheable().is_some() { Tables::OpensAndNodes } else { Tables::Opens };
-    let shared = SharedMemory::create(tables).map_err(failed)?;
+    let shared = SharedMemory::create(tables).map_err(failed)?.claimed();
     let device = open_device()?;
     let kernel_mount = KernelMount::new(&place, &device, &options, files.about().read_only)?;
-    let hello = adapter::Hello::read(device).map_err(failed)?;
+    let locks_at_store = files.keeps_locks() && options.locks == Locks::Store;
+    let hello = adapter::Hello::read(device, locks_at_store).map_err(failed)?;
     let kept = keep.and_then(|keep| deposit(&kernel_mount, &hello, &shared, keep));
     let session = hello.answer().map_err(failed);
     let session = session.inspect_err(|_| withdraw(kept.as_ref()))?;
-    let readahead = options.readahead_bytes.min(REQUEST_BYTES_MAX);
+    let readahead = readahead(&files, &options);
     let session = Taken { session, shared, sees_callers: true };
     let mount = serve(files, kernel_mount, session, options, kept.clone());
     let mount = mount.inspect_err(|_| withdraw(kept.as_ref()))?;
     mount.kernel_mount.set_readahead(readahead);
     Ok(mount)
+}
+
+/// How many bytes of a file that is read in sequence the kernel asks for ahead. Over a network several requests have to be
+/// under way, or the link is idle while one is answered.
+fn readahead(files: &FileSession, options: &Options) -> u32 {
+    match files.local() {
+        Some(_) => options.readahead_bytes.min(REQUEST_BYTES_MAX),
+        None => options.readahead_bytes.saturating_mul(REMOTE_READAHEAD).min(REMOTE_READAHEAD * REQUEST_BYTES_MAX),
+    }
 }
 
 /// The connection to the fd holder, and the id of a mount's deposit there.
@@ -204,7 +219,9 @@ fn serve(
     let invalidator = Invalidator::new(kernel, view, stats.clone(), (sharing.clone(), known.clone()));
     let backing = session.has(Feature::Passthrough).then(|| session.backing());
     let write_past = session.has(Feature::DirectIoAllowMmap);
-    let open_options = OpenOptions { page_cache: options.page_cache, write_past };
+    let locks = FileLocks::new(files.clone(), session.keeps_locks(), shared.clone());
+    shared.let_close(locks.are_kept());
+    let open_options = OpenOptions { page_cache: options.page_cache, write_past, locks: locks.are_kept() };
     let opens = Opens::resume(shared, backing, (files.clone(), sharing.clone()), view, open_options);
     let filesystem = Parts {
         session: files.clone(),
@@ -215,12 +232,15 @@ fn serve(
         opens,
         sharing,
         known,
+        locks: locks.clone(),
         sees_callers,
     };
+    let forgotten = filesystem.known.take_forgotten();
+    forgotten.into_iter().for_each(|(node, lookups)| filesystem.serving(&files.own()).forget(node, lookups));
     let server = adapter::Server::new(filesystem, session, options.threads);
     let is_kept = kept.is_some();
     let (path, number) = (kernel_mount.path().to_owned(), kernel_mount.device().to_owned());
-    let started = invalidator.follow(changes, files.clone(), move || abort(&path, &number));
+    let started = invalidator.follow(changes, files.clone(), locks, move || abort(&path, &number));
     let started =
         started.and_then(|following| Session::run(server, files.clone(), following, move || withdraw(kept.as_ref())));
     let session = started.inspect_err(|_| closing.close_changes()).map_err(failed)?;
@@ -326,7 +346,7 @@ impl Mount {
 
     /// Counts and latencies of each operation.
     pub fn stats(&self) -> StatsSnapshot {
-        self.stats.snapshot()
+        StatsSnapshot { trips: self.files.trips(), ..self.stats.snapshot() }
     }
 
     /// Each call of the kernel from now on, until the receiver is dropped or the mount ends.

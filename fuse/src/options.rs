@@ -11,6 +11,16 @@ pub(crate) const REQUEST_BYTES_MAX: u32 = 1 << 20;
 /// The file system type in `/proc/self/mountinfo` is `fuse.` and this.
 pub(crate) const SUBTYPE: &str = "amphora";
 
+/// Who keeps the file locks of a mount. It is agreed with the kernel when the mount is made, and stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Locks {
+    /// The store: programs on all mounts of the bucket exclude each other. Each close(2) is a request.
+    #[default]
+    Store,
+    /// The kernel of this machine: programs on this mount exclude each other, and no others. close(2) asks nobody.
+    Node,
+}
+
 /// How to mount a volume. `Options::default()` suits a mount by root for all users.
 #[derive(Clone)]
 pub struct Options {
@@ -20,6 +30,10 @@ pub struct Options {
     pub uid: Option<u32>,
     /// Show every file with this group, and create new files with this group.
     pub gid: Option<u32>,
+    /// Show files as readable and writable by their group, and as executable where they are for their owner; but not files
+    /// that give their group nothing. The root is open to its group in any case. Stored modes do not change, and with
+    /// [`Options::gid`] a change of group is stored and not shown.
+    pub group_access: bool,
     /// Permission bits to hide from the modes shown, 0 to 0o777. Stored modes do not change.
     pub umask: u32,
     /// Admit users other than the mounting one; permissions are checked either way. Default: on for root.
@@ -39,6 +53,8 @@ pub struct Options {
     /// Threads that wait for requests of the kernel; at least 2. When all are busy with slow calls, further threads
     /// start.
     pub threads: usize,
+    /// Who keeps file locks, if the store can keep them.
+    pub locks: Locks,
     /// The program that sends cache invalidations for a mount which outlives this process. It is called with the
     /// argument [`NOTIFIER`](crate::NOTIFIER) and has to call [`run_notifier`](crate::run_notifier). Without it this
     /// process sends them, and killing it at the wrong moment leaves a process that cannot end.
@@ -54,6 +70,7 @@ impl Default for Options {
             read_only: false,
             uid: None,
             gid: None,
+            group_access: false,
             umask: 0,
             allow_other: rustix::process::geteuid().is_root(),
             privileged_files: false,
@@ -62,6 +79,7 @@ impl Default for Options {
             readahead_bytes: REQUEST_BYTES_MAX,
             page_cache: true,
             threads: (cpus * 2).clamp(4, 16),
+            locks: Locks::Store,
             notifier: None,
             clock: Arc::new(SystemClock),
         }

@@ -3,6 +3,7 @@
 //! - It is a memfd that the holder keeps beside the mount's device, so it outlives every server. One server uses it at
 //!   a time: the one that has the store open.
 //! - Its size is sealed, so access to the mapping never faults.
+//! - The head is followed by the owners of file locks, which `locks::places` defines, in the same page.
 //! - It holds a head, then notes of requests in flight, then slots. `passthrough::table` defines their meaning and the
 //!   order of writes. All facts about a node lie in one word, so a crash never leaves half of them.
 //! - The memory of a mount that can be cut off from its store has slots of another table behind those, which `known` defines.
@@ -17,10 +18,16 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, seek};
 use rustix::mm::{MapFlags, ProtFlags};
 
+use crate::claim::Claim;
+
 /// Size of the memory in bytes.
 const BYTES: usize = 1 << 20;
 /// Bytes before the first note: one page.
 const HEAD_BYTES: usize = 4096;
+/// Bytes before the first owner of locks.
+const OWNERS_AT: usize = 64;
+/// Number of owners of locks.
+const OWNERS: usize = (HEAD_BYTES - OWNERS_AT) / size_of::<Owner>();
 /// Number of notes.
 const NOTES: usize = 1024;
 /// Number of slots.
@@ -44,6 +51,12 @@ struct Head {
     overflown: AtomicU32,
     /// Not 0 once a node had no place in the table of known nodes.
     nodes_overflown: AtomicU32,
+    /// Not 0 if every process that served the mount has noted the owners of locks; an earlier version made it 0.
+    owners_noted: AtomicU32,
+    /// Not 0 if an owner of locks has no place.
+    owners_overflown: AtomicU32,
+    /// Not 0 if closes may be answered while no server runs.
+    lets_close: AtomicU32,
 }
 
 /// The tables of a memory.
@@ -71,6 +84,14 @@ pub(crate) struct Slot {
     pub word: AtomicU64,
 }
 
+/// One who may have locks of byte ranges of a file: a process or an open file description, by the kernel's number. Free while
+/// the node is 0.
+#[repr(C)]
+pub(crate) struct Owner {
+    pub node: AtomicU64,
+    pub owner: AtomicU64,
+}
+
 /// A request that changes a slot. The note is free while its request is 0.
 #[repr(C)]
 pub(crate) struct Note {
@@ -88,6 +109,8 @@ pub(crate) struct SharedMemory {
     memory: OwnedFd,
     tables: Tables,
     at: NonNull<u8>,
+    /// Kept as long as this process serves the mount.
+    claim: Option<Claim>,
 }
 
 // SAFETY: the mapping is plain memory that any thread may use and unmap; everything in it is atomic.
@@ -105,6 +128,7 @@ impl SharedMemory {
         let head = shared.head();
         head.version.store(VERSION, Ordering::Relaxed);
         head.slots.store(u32::try_from(SLOTS).unwrap_or(u32::MAX), Ordering::Relaxed);
+        head.owners_noted.store(1, Ordering::Relaxed);
         head.magic.store(MAGIC, Ordering::Release);
         Ok(shared)
     }
@@ -136,12 +160,36 @@ impl SharedMemory {
         // SAFETY: a new mapping at an address of the kernel's choice replaces no memory in use.
         let at = unsafe { rustix::mm::mmap(std::ptr::null_mut(), tables.bytes(), protection, flags, &memory, 0) }?;
         let at = NonNull::new(at.cast()).ok_or(ErrorKind::OutOfMemory)?;
-        Ok(Self { memory, tables, at })
+        Ok(Self { memory, tables, at, claim: None })
+    }
+
+    /// Claims the mount for this process. After an error, which is logged, no close may be answered in its place.
+    pub fn claimed(mut self) -> Self {
+        self.let_close(false);
+        match Claim::wait(self.memory()) {
+            Ok(claim) => self.claim = Some(claim),
+            Err(error) => tracing::warn!(%error, "a mount is not claimed: while no server runs, its closes wait"),
+        }
+        self
     }
 
     /// The memfd, for the holder.
     pub fn memory(&self) -> BorrowedFd<'_> {
         self.memory.as_fd()
+    }
+
+    /// All places for owners of locks.
+    pub fn owners(&self) -> &[Owner] {
+        // SAFETY: as for `notes`: `OWNERS` owners lie between the head's fields and the first note.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr().add(OWNERS_AT).cast(), OWNERS) }
+    }
+
+    /// Whether an owner is known to have no lock of byte ranges of a file.
+    pub fn may_close(&self, node: u64, owner: u64) -> bool {
+        let is_it = |placed: &Owner| {
+            placed.node.load(Ordering::Acquire) == node && placed.owner.load(Ordering::Relaxed) == owner
+        };
+        !self.have_owners_overflown() && !self.owners().iter().any(is_it)
     }
 
     /// All notes.
@@ -205,6 +253,28 @@ impl SharedMemory {
         self.head().nodes_overflown.load(Ordering::Acquire) != 0
     }
 
+    /// Records whether an owner of locks has no place.
+    pub fn overflow_owners(&self, overflown: bool) {
+        self.head().owners_overflown.store(overflown.into(), Ordering::Release);
+    }
+
+    /// Whether an owner of locks may have no place.
+    pub fn have_owners_overflown(&self) -> bool {
+        self.head().owners_overflown.load(Ordering::Acquire) != 0
+    }
+
+    /// Allows the holder to answer closes while no server runs, if this process notes the owners of locks and has claimed the
+    /// mount.
+    pub fn let_close(&self, notes: bool) {
+        let lets = notes && self.claim.is_some() && self.head().owners_noted.load(Ordering::Relaxed) != 0;
+        self.head().lets_close.store(lets.into(), Ordering::Release);
+    }
+
+    /// Whether closes may be answered while no server runs.
+    pub fn lets_close(&self) -> bool {
+        self.head().lets_close.load(Ordering::Acquire) == 1
+    }
+
     fn head(&self) -> &Head {
         // SAFETY: as for `slots`: a head lies at the beginning.
         unsafe { self.at.cast().as_ref() }
@@ -217,6 +287,8 @@ impl Drop for SharedMemory {
         let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.tables.bytes()) };
     }
 }
+
+const _: () = assert!(size_of::<Head>() <= OWNERS_AT);
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
 
+use objstore_files::Trips;
 use parking_lot::Mutex;
 
 /// The operations that are counted.
@@ -46,6 +47,7 @@ pub(crate) enum Op {
     SyncFs,
     StatX,
     Ioctl,
+    Lock,
     Invalidate,
 }
 
@@ -84,6 +86,7 @@ const NAMES: [&str; Op::Invalidate as usize + 1] = [
     "syncfs",
     "statx",
     "ioctl",
+    "lock",
     "invalidate",
 ];
 
@@ -226,7 +229,8 @@ impl Stats {
                 }
             })
             .collect();
-        StatsSnapshot { operations, read_bytes: load(&self.read_bytes), written_bytes: load(&self.written_bytes) }
+        let (read_bytes, written_bytes) = (load(&self.read_bytes), load(&self.written_bytes));
+        StatsSnapshot { operations, read_bytes, written_bytes, trips: Vec::new() }
     }
 }
 
@@ -254,6 +258,8 @@ pub struct StatsSnapshot {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// The calls of a store on another machine, and the trips that they took.
+    pub trips: Vec<Trips>,
 }
 
 /// The statistics of one operation.

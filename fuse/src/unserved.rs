@@ -5,7 +5,7 @@
 //! - A [`Refusal`] is made only for mounts of this store, so that it never disturbs a server that serves the mount.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{FileType, fstat, major, makedev, minor};
 
 use crate::adapter;
+use crate::claim::Claim;
 use crate::holder::{Deposit, Held};
 use crate::mountpoint;
 
@@ -22,6 +23,8 @@ const FUSE_DEVICE: (u32, u32) = (10, 229);
 /// A mount whose requests are to be answered with errors.
 pub struct Refusal {
     device: OwnedFd,
+    /// Its shared memory, if the deposit has one.
+    memory: Option<OwnedFd>,
     path: Option<PathBuf>,
 }
 
@@ -37,7 +40,8 @@ impl Held {
     /// # Errors
     /// If the process has too many open files.
     pub fn refusal(&self) -> io::Result<Refusal> {
-        Ok(Refusal { device: self.descriptors()?.0, path: Some(self.path().to_owned()) })
+        let (device, memory) = self.descriptors()?;
+        Ok(Refusal { device, memory: Some(memory), path: Some(self.path().to_owned()) })
     }
 }
 
@@ -49,8 +53,10 @@ impl Refusal {
     pub fn of(deposit: &Deposit) -> io::Result<Self> {
         let device = deposit.descriptors.iter().find(|descriptor| is_fuse(descriptor));
         let device = device.ok_or(io::ErrorKind::NotFound)?.try_clone()?;
+        let memory = deposit.descriptors.iter().find(|descriptor| !is_fuse(descriptor));
+        let memory = memory.map(OwnedFd::try_clone).transpose()?;
         let path = connection(&device).and_then(|number| mountpoint::path_of(&number));
-        Ok(Self { device, path })
+        Ok(Self { device, memory, path })
     }
 
     /// Answers all requests with EIO from now on, until the mount is gone; then calls `end`.
@@ -58,10 +64,12 @@ impl Refusal {
     /// # Errors
     /// If no thread can be started.
     pub fn begin(self, end: impl FnOnce() + Send + 'static) -> io::Result<Unserved> {
-        let Self { device, path } = self;
+        let Self { device, memory, path } = self;
         let over = Arc::new(AtomicBool::new(false));
         let ended = over.clone();
         std::thread::Builder::new().name("fuse-refuse".into()).spawn(move || {
+            // The holder reads the device no more. Where it cannot be claimed, both answer, and the kernel takes one answer.
+            let _claim = memory.and_then(|memory| Claim::wait(memory.as_fd()).ok());
             match adapter::refuse_all(device) {
                 Ok(()) => end(),
                 Err(error) => tracing::error!(%error, "the requests of a mount are no longer answered"),

@@ -4,7 +4,7 @@
 //!   directory of the bucket is the mount's root, the bucket's own root lies above it and is never shown.
 
 use objstore_base::acl::{Acl, Hidden};
-use objstore_files::{Attr, Ownership, ROOT_INO, WhichAcl};
+use objstore_files::{Attr, Kind, Ownership, ROOT_INO, WhichAcl};
 
 use crate::caller::Caller;
 use crate::options::Options;
@@ -25,12 +25,14 @@ pub(crate) struct View {
     root: u64,
     uid: Option<u32>,
     gid: Option<u32>,
+    group_access: bool,
     umask: u32,
 }
 
 impl View {
     pub fn new(root: u64, options: &Options) -> Self {
-        Self { root, uid: options.uid, gid: options.gid, umask: options.umask }
+        let Options { uid, gid, group_access, umask, .. } = *options;
+        Self { root, uid, gid, group_access, umask }
     }
 
     /// The inode of a node.
@@ -64,9 +66,18 @@ impl View {
             ino: self.node(attr.ino),
             uid: self.uid.unwrap_or(attr.uid),
             gid: self.gid.unwrap_or(attr.gid),
-            mode: attr.mode & !self.umask,
+            mode: self.open_to_group(&attr) & !self.umask,
             ..attr
         }
+    }
+
+    /// The mode with what the mount adds for the group.
+    fn open_to_group(&self, attr: &Attr) -> u32 {
+        let is_shared = self.is_root(attr.ino) || attr.mode & 0o070 != 0;
+        if !self.group_access || !is_shared || attr.kind == Kind::Symlink {
+            return attr.mode;
+        }
+        attr.mode | 0o060 | ((attr.mode & 0o100) >> 3)
     }
 
     /// Owner and mode for what `caller` creates.
@@ -96,9 +107,10 @@ impl View {
         settle(self.uid, uid)
     }
 
-    /// The group to store for a chown to `gid`; none where the mount shows its own group, which chown cannot change.
+    /// The group to store for a chown to `gid`; none where the mount shows its own group, which chown cannot change. On a
+    /// mount for a group, programs that give their files to themselves (`chown -R`) have to work.
     pub fn new_group(&self, gid: Option<u32>) -> Result<Option<u32>, rustix::io::Errno> {
-        settle(self.gid, gid)
+        if self.group_access { Ok(gid) } else { settle(self.gid, gid) }
     }
 }
 
@@ -112,6 +124,8 @@ fn settle(shown: Option<u32>, asked: Option<u32>) -> Result<Option<u32>, rustix:
 
 #[cfg(test)]
 mod tests {
+    use objstore_base::clock::Timestamp;
+
     use super::*;
 
     fn view(root: u64, uid: Option<u32>) -> View {
@@ -142,6 +156,27 @@ mod tests {
         let shown = view.show_acl(acl.clone(), WhichAcl::Access);
         assert_eq!((shown.mode(), shown.entries().len()), (0o750, 4));
         assert_eq!(view.show_acl(acl, WhichAcl::Default).mode(), 0o774);
+    }
+
+    #[test]
+    fn a_group_may_use_what_is_not_private_and_always_the_root() {
+        let view = View::new(ROOT_INO, &Options { gid: Some(7), group_access: true, ..Options::default() });
+        let mode = |ino: u64, kind: Kind, mode: u32| {
+            let time = Timestamp(0);
+            let (atime, mtime, ctime, btime) = (time, time, time, time);
+            let (uid, gid, nlink, size, blocks, rdev) = (0, 0, 1, 0, 0, 0);
+            let attr = Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime };
+            let shown = view.show(attr);
+            assert_eq!(shown.gid, 7);
+            shown.mode
+        };
+        assert_eq!(mode(5, Kind::File, 0o644), 0o664);
+        assert_eq!(mode(5, Kind::File, 0o755), 0o775);
+        assert_eq!(mode(5, Kind::Directory, 0o2750), 0o2770);
+        assert_eq!([0o600, 0o700, 0o4701].map(|bits| mode(5, Kind::File, bits)), [0o600, 0o700, 0o4701], "private");
+        assert_eq!(mode(5, Kind::Symlink, 0o755), 0o755);
+        assert_eq!(mode(ROOT_INO, Kind::Directory, 0o700), 0o770);
+        assert_eq!(view.new_group(Some(9)), Ok(Some(9)));
     }
 
     #[test]

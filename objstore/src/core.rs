@@ -20,7 +20,8 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::settings::SettingsCache;
 use crate::state::{
-    DirtyFiles, Gates, HiddenLog, Mounted, PersistentSessions, Places, Readers, RecentSyncs, UndeliveredLog, Writers,
+    DirtyFiles, FileLocks, Gates, HiddenLog, Mounted, PersistentSessions, Places, Readers, RecentSyncs, UndeliveredLog,
+    Writers,
 };
 use crate::storage::Storage;
 
@@ -48,6 +49,8 @@ pub(crate) struct Core {
     pub dirty: DirtyFiles,
     /// Files open for writing through mounts.
     pub writers: Writers,
+    /// File locks of mounts.
+    pub locks: FileLocks,
     /// Files synced lately.
     pub recent_syncs: RecentSyncs,
     /// Files that programs have open for passthrough.
@@ -104,6 +107,7 @@ impl Core {
             readers: readers.clone(),
             dirty: DirtyFiles::default(),
             writers: Writers::default(),
+            locks: FileLocks::default(),
             recent_syncs: RecentSyncs::since(storage.clock.now()),
             passthrough: Arc::new(Passthrough::new(storage.clone(), readers)),
             gates: Gates::default(),

@@ -5,15 +5,18 @@
 //! 2. The metadata engine: all whole batches up to the last one on disk. Beside it, the last process's writes are
 //!    synced.
 //! 3. The header: a store of another format is refused before anything is written.
-//! 4. The master key: refused if it is missing from an existing store.
+//! 4. The bucket of the content, if there is one: refused if it belongs to another store. The master key: refused if it is
+//!    missing from an existing store.
 //! 5. The blobs; their records name the metadata batch after which they were written. If the metadata ends before that,
-//!    its log lost a synced tail: the store is refused before a new batch could hide the loss.
+//!    its log lost a synced tail: the store is refused before a new batch could hide the loss. Of content in a bucket, the
+//!    marker and the epochs are compared instead.
 //! 6. The epoch rises, synced: so no blob id is ever reused. Then the root account.
 //! 7. Remains of the last process: mount sessions, the unlinked inodes they held, files that no record names, the
 //!    trash. Segments and dead branches follow in the background.
 //! 8. Sessions of other machines are served again; their nodes come back to them, or their leases end.
 //! 9. Counting the objects of buckets that an earlier version wrote and did not count; once.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -22,10 +25,11 @@ use crate::core::Core;
 use crate::disk::Lock;
 use crate::error::{Error, Result};
 use crate::gc;
-use crate::grant::{KeyPlace, Master};
+use crate::grant::{KeyCopies, KeyPlace, Master};
 use crate::header;
 use crate::meta::{Durability, Meta, fjall_engine};
 use crate::record::{account::Account, creator::Creator, decode, key};
+use crate::remote;
 use crate::storage::Storage;
 use crate::store::{self, Access, Background, Options, Secret, Store, account, key as keys};
 use crate::volume;
@@ -36,7 +40,16 @@ use crate::volume;
 /// [`Error::Unusable`]: another server has it open, it has another format, its master key is missing, or the folder
 /// cannot be used. [`Error::Corrupt`]: it is damaged.
 pub fn open(options: Options) -> Result<Store> {
-    let Options { dir, disk, cache_bytes, reserve, .. } = &options;
+    let (lock, meta) = with_folder(&options, fjall_engine::open)?;
+    open_on(Meta::new(meta), lock, options, blob::Options::default())
+}
+
+/// Locks the data folder, and opens its metadata by `opening`.
+pub(crate) fn with_folder<T>(
+    options: &Options,
+    opening: impl FnOnce(&Path, fjall_engine::Options) -> Result<T>,
+) -> Result<(Lock, T)> {
+    let Options { dir, disk, cache_bytes, reserve, .. } = options;
     store::check_folder(dir)?;
     disk.make_dir_all(dir)?;
     let lock = disk.lock(&dir.join("lock"))?;
@@ -44,13 +57,12 @@ pub fn open(options: Options) -> Result<Store> {
     disk.make_dir_all(&meta_dir)?;
     let engine = fjall_engine::Options { cache_bytes: *cache_bytes, reserve: *reserve, ..Default::default() };
     // Meanwhile the last process's writes are synced, so that the blobs' own sync has little left to do.
-    let (meta, synced) = std::thread::scope(|scope| {
+    let (opened, synced) = std::thread::scope(|scope| {
         let synced = scope.spawn(|| disk.sync_everything(dir));
-        (fjall_engine::open(&meta_dir, engine), synced.join())
+        (opening(&meta_dir, engine), synced.join())
     });
     synced.map_err(|_| Error::Engine { why: "syncing the data folder panicked".into() })??;
-    let meta = Meta::new(meta?);
-    open_on(meta, lock, options, blob::Options::default())
+    Ok((lock, opened?))
 }
 
 /// Opens a store on metadata of any engine.
@@ -77,15 +89,25 @@ fn serving(core: Arc<Core>, access: Arc<Access>, background: Arc<Background>) ->
 
 /// Opens everything except the background threads.
 fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> Result<(Arc<Core>, Arc<Access>)> {
-    let Options { dir, clock, random, disk, master_key, root_key, continued, .. } = options;
+    let Options { dir, clock, random, disk, bucket, master_key, master_key_in_bucket, root_key, continued, .. } =
+        options;
     let new = match header::read(&*meta.snapshot())? {
         Some(header) => header::check_format(header.format).map(|()| false)?,
         None => true,
     };
-    let master = Master::open(disk.clone(), KeyPlace::new(&dir, master_key.as_deref()), &*random, new)?;
+    let bucket = bucket.map(|bucket| remote::claim(&meta, bucket, &*random)).transpose()?;
+    let copies = bucket.as_ref().filter(|_| master_key_in_bucket).map(|bucket| KeyCopies::new(Arc::new(bucket.keys())));
+    let place = KeyPlace::new(&dir, master_key.as_deref());
+    let master = Master::open(disk.clone(), place, copies, &*random, new)?;
     // No blob is named before the epoch is on disk.
     let epoch = header::next_epoch(&*meta.snapshot())?;
-    let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?;
+    let blobs = match bucket {
+        Some(bucket) => remote::open(&meta, &disk, &dir, epoch, blobs, bucket)?,
+        None => {
+            remote::refuse_without(&*meta.snapshot())?;
+            Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blobs)?
+        }
+    };
     let watermark = check_tail(&meta, &blobs)?;
     meta.write(Durability::Synced, header::open).wait()?;
     let storage = Storage { meta, blobs, watermark, disk, dir, clock, random, life: epoch, _lock: lock };

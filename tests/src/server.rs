@@ -102,6 +102,27 @@ impl Options {
     /// # Errors
     /// If it is not built, ended or was not ready in time; the text contains its log.
     pub fn try_start(self) -> Result<Server, String> {
+        let mut server = self.stopped()?;
+        server.launch()?;
+        Ok(server)
+    }
+
+    /// Starts a server that may have to wait for another one: [`Server::await_owner`] waits until it is ready.
+    ///
+    /// # Panics
+    /// If it is not built.
+    #[track_caller]
+    #[must_use]
+    pub fn start_standby(self) -> Server {
+        let started = self.stopped().and_then(|mut server| server.spawn().map(|()| server));
+        match started {
+            Ok(server) => server,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// A server that does not run yet.
+    fn stopped(self) -> Result<Server, String> {
         let home = Home::new()?;
         let certificate = self.tls.then(|| Certificate::new(home.path())).transpose()?;
         let make = |(kind, bytes)| Image::make(kind, bytes, &home.path().join("disk"), &home.data_dir());
@@ -109,10 +130,8 @@ impl Options {
         let namespace = place::is_elsewhere().then(Namespace::new).transpose()?;
         let launcher = Launcher::new()?;
         let ports = [("--s3-listen", Port::take()?), ("--http-listen", Port::take()?)];
-        let mut server =
-            Server { launcher, running: None, options: self, ready: None, ports, certificate, image, namespace, home };
-        server.launch()?;
-        Ok(server)
+        let (running, ready, seen) = (None, None, 0);
+        Ok(Server { launcher, running, options: self, ready, seen, ports, certificate, image, namespace, home })
     }
 
     /// Starts a server on a new store.
@@ -153,6 +172,8 @@ pub struct Server {
     options: Options,
     /// The ready line of the latest start.
     ready: Option<Ready>,
+    /// The length of the log at the latest start, or behind the latest ready line that was waited for.
+    seen: usize,
     /// The ports by flag, reserved across restarts.
     ports: [(&'static str, Port); 2],
     certificate: Option<Certificate>,
@@ -317,6 +338,47 @@ impl Server {
         self.launch()
     }
 
+    /// Starts a stopped server without waiting for it.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    #[track_caller]
+    pub fn restart_as_standby(&mut self) {
+        if let Err(error) = self.spawn() {
+            panic!("{error}");
+        }
+    }
+
+    /// Waits until a server that was started as a standby, or that became one, is ready.
+    ///
+    /// # Panics
+    /// If it ends, or is not ready in time.
+    #[track_caller]
+    pub fn await_owner(&mut self) {
+        match self.await_ready(self.seen) {
+            Ok(ready) => (self.ready, self.seen) = (Some(ready), self.log().len()),
+            Err(reason) => panic!("amphora serve {reason}; its log:\n{}", tail(&self.log())),
+        }
+    }
+
+    /// Forgets ready lines up to now: [`Server::await_owner`] waits for a later one.
+    pub fn forget_ready(&mut self) {
+        self.seen = self.log().len();
+    }
+
+    /// The answer of `/readyz`, with its head; `None` if there is none.
+    #[must_use]
+    pub fn readyz(&self) -> Option<String> {
+        use std::io::Read as _;
+        let address = self.ports.iter().find(|(flag, _)| *flag == "--http-listen")?.1.address();
+        let mut stream = std::net::TcpStream::connect(address).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
+        stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
+    }
+
     /// Starts a stopped server, and kills it with SIGKILL after this time, ready or not.
     ///
     /// # Panics
@@ -353,17 +415,17 @@ impl Server {
     }
 
     fn spawn(&mut self) -> Result<(), String> {
+        self.seen = self.log().len();
         let pid = self.launcher.start(&self.command()?, &self.home.log())?;
         self.running = i32::try_from(pid).ok().and_then(Pid::from_raw);
         Ok(())
     }
 
     fn launch(&mut self) -> Result<(), String> {
-        let begin = self.log().len();
         self.spawn()?;
-        match self.await_ready(begin) {
+        match self.await_ready(self.seen) {
             Ok(ready) => {
-                self.ready = Some(ready);
+                (self.ready, self.seen) = (Some(ready), self.log().len());
                 Ok(())
             }
             Err(reason) => {

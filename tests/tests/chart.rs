@@ -104,6 +104,9 @@ fn values_that_the_chart_does_not_know_are_refused() {
         ("node.server=no-port", "node/server"),
         ("volumes.clientAuthority.configMap=ca", "node.certificate"),
         ("node.certificate.certManager.enabled=true", "dnsNames"),
+        ("csi.topology.zone=z1", "node.topologyLabels"),
+        ("csi.snapshotMetadata.enabled=true", "csi.snapshotMetadata needs a certificate"),
+        ("csi.snapshotMetadata.enabled=true,csi.snapshotter.enabled=false", "csi.snapshotter.enabled"),
         ("node.certificate.volume.emptyDir.sizeLimit=1Mi,node.certificate.existingSecret=s", "several sources"),
     ] {
         let mut command = need!(helm(&["template", "amphora"], None));
@@ -303,5 +306,55 @@ fn group_snapshots_are_installed_only_where_they_are_asked_for() {
         let roles = of_kind(&objects, "ClusterRole");
         let reached = roles.iter().any(|role| role.to_string().contains("groupsnapshot.storage.k8s.io"));
         assert_eq!(reached, asked, "{values:?}");
+    }
+}
+
+#[test]
+fn backup_programs_reach_ranges_of_snapshots_only_where_they_are_asked_for() {
+    for (values, asked) in [(None, false), (Some("ci/all-values.yaml"), true)] {
+        let objects = need!(rendered(values.map(|file| chart().join(file)).as_deref()));
+        let found = |kind: &str| of_kind(&objects, kind).into_iter().cloned().collect::<Vec<_>>();
+        let roles = Value::from(found("ClusterRole")).to_string();
+        assert_eq!(roles.contains("tokenreviews"), asked, "{values:?}");
+        let services = found("SnapshotMetadataService");
+        assert_eq!(services.len(), usize::from(asked));
+        let sidecar = containers(&objects).into_iter().find(|one| name(one) == "csi-snapshot-metadata");
+        let (Some(service), Some(sidecar)) = (services.first(), sidecar) else {
+            assert!(!asked, "{values:?}");
+            continue;
+        };
+        assert_eq!(service["metadata"]["name"], "csi.amphora.dev", "programs find it by the driver's name");
+        assert_eq!(service["spec"]["address"], "amphora-snapshot-metadata.amphora-system.svc:6443");
+        let certificates = found("Certificate");
+        let certificate = certificates.iter().find(|one| one["metadata"]["name"] == "amphora-snapshot-metadata");
+        assert_eq!(
+            certificate.expect("that of the service")["spec"]["dnsNames"][0],
+            "amphora-snapshot-metadata.amphora-system.svc"
+        );
+        assert!(mounts(&sidecar).iter().any(|mount| mount["mountPath"] == "/etc/amphora/metadata-tls"));
+        let ports = found("Service").into_iter().find(|one| one["metadata"]["name"] == "amphora-snapshot-metadata");
+        assert_eq!(ports.expect("a Service")["spec"]["ports"][0]["targetPort"], sidecar["ports"][0]["name"]);
+    }
+}
+
+#[test]
+fn topology_capacity_and_foreign_sources_are_turned_on_by_values_alone() {
+    for (values, asked) in [(None, false), (Some("ci/all-values.yaml"), true)] {
+        let objects = need!(rendered(values.map(|file| chart().join(file)).as_deref()));
+        let args = |wanted: &str| {
+            let container = containers(&objects).into_iter().find(|one| name(one) == wanted).expect("a container");
+            container["args"].to_string()
+        };
+        assert_eq!(args("amphora").contains("--csi-topology=topology.kubernetes.io/zone=z1"), asked);
+        assert_eq!(args("amphora-node").contains("--csi-topology=topology.kubernetes.io/zone=$(TOPOLOGY_0)"), asked);
+        assert_eq!(args("amphora-node").contains("--csi-max-volumes=100"), asked);
+        assert_eq!(args("csi-provisioner").contains("--enable-capacity"), asked);
+        assert_eq!(args("csi-provisioner").contains("CrossNamespaceVolumeDataSource=true"), asked);
+        assert_eq!(of_kind(&objects, "CSIDriver")[0]["spec"]["storageCapacity"] == true, asked);
+        let roles =
+            serde_json::to_string(&[of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")]).expect("JSON");
+        for resource in ["\"nodes\"", "referencegrants", "csistoragecapacities"] {
+            assert_eq!(roles.contains(resource), asked, "{resource}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fuse::{LATENCY_BOUNDS_US, OperationStats, StatsSnapshot, WatchedCall};
 use objstore::name::BucketName;
 use objstore::{Noun, Store};
+use objstore_files::Trips;
 use proto::amphora::admin::v1 as api;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
@@ -36,6 +37,8 @@ pub(super) async fn mount(service: &MountService, request: api::MountRequest) ->
         readahead_bytes: request.readahead_bytes,
         uncached: request.uncached,
         no_exec: request.no_exec,
+        group_access: false,
+        node_locks: request.node_locks,
     };
     let (store, mounts) = (service.store.clone(), service.mounts.clone());
     let mounted = tokio::task::spawn_blocking(move || {
@@ -88,8 +91,9 @@ pub(super) async fn remount(
     request: api::RemountRequest,
 ) -> Result<api::RemountResponse, Status> {
     let dir = directory(&request.dir)?;
-    let api::RemountRequest { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec, .. } = request;
-    let remount = Remount { read_only, uid, gid, umask, readahead_bytes, uncached, no_exec, prefix };
+    let api::RemountRequest { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, .. } = request;
+    let (no_exec, node_locks) = (request.no_exec, request.node_locks);
+    let remount = Remount { read_only, uid, gid, umask, readahead_bytes, uncached, no_exec, node_locks, prefix };
     let mounts = service.mounts.clone();
     let remounted = tokio::task::spawn_blocking(move || mounts.remount(&dir, &remount)).await;
     finished(remounted)?.map_err(|error| status_of(&error))?;
@@ -114,7 +118,13 @@ fn mount_figures(point: &MountPoint, stats: &StatsSnapshot) -> api::MountFigures
         read_bytes: stats.read_bytes,
         written_bytes: stats.written_bytes,
         operations: called.map(operation_stats).collect(),
+        trips: stats.trips.iter().map(trip_figures).collect(),
     }
+}
+
+fn trip_figures(counted: &Trips) -> api::TripFigures {
+    let Trips { operation, calls, trips } = *counted;
+    api::TripFigures { operation: operation.to_owned(), calls, trips }
 }
 
 fn operation_stats(operation: &OperationStats) -> api::OperationFigures {

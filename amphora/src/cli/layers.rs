@@ -4,6 +4,7 @@
 //!   written.
 //! - Each value is validated where it is written, even if another source overrides it.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
@@ -44,7 +45,7 @@ fn with_environment(mut command: Command, env: Env<'_>) -> Result<Command, Failu
     for (arg, level) in settings(&command) {
         if let Some((variable, value)) = from_environment(&arg, env) {
             check(&arg, &value).map_err(|why| {
-                let shown = value.to_string_lossy();
+                let shown = shown(&arg, value.to_string_lossy());
                 Failure::usage(format!("the environment variable {variable} holds \"{shown}\": {why}"))
             })?;
             command = set_default(command, level, &arg, value);
@@ -78,14 +79,20 @@ fn with_file(mut command: Command, file: &Path, env: Env<'_>) -> Result<Command,
         let Some((arg, level)) = known else {
             return Err(Failure::usage(unknown_key(file, &key, &settings)));
         };
-        let value = plain(arg, &value)
-            .and_then(|value| check(arg, &value).map(|()| value))
-            .map_err(|why| Failure::usage(format!("the config file {shown} sets {key} = {value}: {why}")))?;
+        let value = plain(arg, &value).and_then(|value| check(arg, &value).map(|()| value)).map_err(|why| {
+            let value = self::shown(arg, value.to_string());
+            Failure::usage(format!("the config file {shown} sets {key} = {value}: {why}"))
+        })?;
         if from_environment(arg, env).is_none() {
             command = set_default(command, *level, arg, value);
         }
     }
     Ok(command)
+}
+
+/// A value for an error, unless it may be a secret: those are not shown as defaults either.
+fn shown<'a>(arg: &Arg, value: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+    if arg.is_hide_default_value_set() { "(not shown)".into() } else { value.into() }
 }
 
 fn unknown_key(file: &Path, key: &str, settings: &[(Arg, Level)]) -> String {
@@ -286,6 +293,16 @@ mod tests {
         let (_dir, config) = file("s3-listen = \"nine\"");
         assert!(refused(&[&config, "--s3-listen=127.0.0.1:1"], &[]).contains("s3-listen"));
         assert!(refused(&["--config=/nowhere/x.toml"], &[]).contains("/nowhere/x.toml"));
+    }
+
+    #[test]
+    fn a_url_that_may_hold_a_password_is_not_shown() {
+        let url = "postgres://u:hush-hush@h/d";
+        let help = parse_all(&["--help"], &[("AMPHORA_METADATA_URL", url)]).expect_err("the help").to_string();
+        assert!(help.contains("--metadata-url") && !help.contains("hush"), "{help}");
+        let (_dir, config) = file(&format!("metadata-url = [\"{url}\"]"));
+        let refused = refused(&[&config], &[]);
+        assert!(refused.contains("metadata-url") && !refused.contains("hush"), "{refused}");
     }
 
     #[test]

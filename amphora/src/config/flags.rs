@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::log::{self, LogFormat};
+use super::metadata::MetadataUrl;
 use super::{Interval, Period, Size, SocketPath};
 
 /// The smallest memory limit. The largest share of one request is 37 MiB; under a smaller limit it gets all of it.
@@ -23,9 +24,34 @@ pub struct Flags {
     #[arg(long, value_name = "DIR", default_value = "./amphora-data")]
     pub data_dir: PathBuf,
     /// Master key file, which encrypts the secrets in the store; created at the first start [default: master.key in the
-    /// data folder]
+    /// data folder; with --metadata-url the object keys/master.key below --content-url]
     #[arg(long, value_name = "FILE")]
     pub master_key_file: Option<PathBuf>,
+    /// PostgreSQL that keeps the metadata, as postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE: --data-dir is then a cache, and a
+    /// second server with the same URL is a standby. The password may stand in AMPHORA_METADATA_URL, the config file,
+    /// PGPASSWORD or a password file instead. Needs --content-url [default: the data folder keeps the metadata]
+    #[arg(long, value_name = "URL", hide_default_value = true)]
+    pub metadata_url: Option<MetadataUrl>,
+    /// Accept a PostgreSQL without a synchronous standby: acknowledged changes are lost with its disk
+    #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
+          num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub single_postgres: bool,
+    /// Bucket and prefix of an S3 store that keeps the content: --data-dir then keeps a cache of it. Credentials are found as AWS
+    /// tools find them (AWS_ACCESS_KEY_ID, AWS_PROFILE, web identity, roles) [default: the data folder keeps the content]
+    #[arg(long, value_name = "s3://BUCKET/PREFIX", value_parser = super::content::location)]
+    pub content_url: Option<objstore::bucket::Location>,
+    /// Address of that S3 store [default: AWS, or what AWS_ENDPOINT_URL or the AWS profile says]
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub content_endpoint: Option<String>,
+    /// Region of that bucket [default: AWS_REGION or the AWS profile; us-east-1 with an endpoint]
+    #[arg(long, value_name = "REGION", value_parser = region)]
+    pub content_region: Option<String>,
+    /// Whether requests name that bucket in the path, not in the host name [default: true with an endpoint]
+    #[arg(long, value_name = "true|false", action = clap::ArgAction::Set)]
+    pub content_path_style: Option<bool>,
+    /// How much content that was read from that bucket stays in the data folder
+    #[arg(long, value_name = "SIZE", default_value = "10Gi", value_parser = memory)]
+    pub content_cache: Size,
     /// Address of the S3 endpoint; port 0 picks a free port
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9000", value_parser = address)]
     pub s3_listen: SocketAddr,
@@ -167,6 +193,12 @@ pub struct Flags {
     /// CSI driver name
     #[arg(long, value_name = "NAME", default_value = "csi.amphora.dev", value_parser = word)]
     pub csi_driver_name: String,
+    /// Where CSI volumes can be used, as labels of nodes; this node has them too [default: everywhere]
+    #[arg(long, value_name = "KEY=VALUE,…", default_value = "", hide_default_value = true)]
+    pub csi_topology: csi::Topology,
+    /// Maximum number of CSI volumes on this node [default: --max-mounts]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    pub csi_max_volumes: Option<usize>,
     /// COSI driver name
     #[arg(long, value_name = "NAME", default_value = "cosi.amphora.dev", value_parser = word)]
     pub cosi_driver_name: String,

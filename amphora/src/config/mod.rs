@@ -3,8 +3,10 @@
 //! - Precedence: flag, environment, file, default (`cli::layers`). The same parsers validate all four.
 //! - A bad value or an unknown key ends the start with exit status 2 and is named.
 
+mod content;
 mod flags;
 mod log;
+mod metadata;
 mod oidc;
 mod period;
 mod size;
@@ -14,6 +16,7 @@ pub use flags::Flags;
 pub(crate) use flags::{address, count, word};
 pub use log::LogFormat;
 pub(crate) use log::filter;
+pub use metadata::{Metadata, MetadataUrl};
 pub use period::{Interval, Period};
 pub use size::Size;
 pub use socket::SocketPath;
@@ -33,8 +36,12 @@ pub use crate::process::Env;
 pub struct Settings {
     /// The data folder as an absolute path.
     pub data_dir: PathBuf,
+    /// The bucket for content; `None`: the data folder has it.
+    pub content: Option<objstore::ContentBucket>,
     /// The absolute path of the master key file; `None`: the one in the data folder.
     pub master_key: Option<PathBuf>,
+    /// The log of the metadata in PostgreSQL; `None`: the data folder keeps the metadata.
+    pub metadata: Option<Metadata>,
     /// The address of the S3 endpoint.
     pub s3_listen: SocketAddr,
     /// The address for metrics and health.
@@ -91,6 +98,10 @@ pub struct Settings {
     pub node_id: String,
     /// CSI driver name.
     pub csi_driver_name: String,
+    /// Where volumes of CSI can be used.
+    pub csi_topology: csi::Topology,
+    /// The most volumes of CSI on this node.
+    pub csi_max_volumes: usize,
     /// COSI driver name.
     pub cosi_driver_name: String,
     /// Whether stderr is a terminal, so that hints for the first steps are printed.
@@ -153,6 +164,8 @@ impl Settings {
         let data_dir = std::path::absolute(&flags.data_dir)
             .map_err(|error| Failure::usage(format!("--data-dir {}: {error}", flags.data_dir.display())))?;
         let oidc = oidc::issuer(&flags)?;
+        let content = content::content(&flags)?;
+        let metadata = metadata::metadata(&flags, &data_dir, env)?;
         let holder = or_default(flags.holder_endpoint, &data_dir, "holder");
         let former_holder = holder.as_ref().ok().filter(|_| flags.no_holder).cloned();
         let sockets = Sockets {
@@ -176,7 +189,9 @@ impl Settings {
         });
         Ok(Self {
             data_dir,
+            content,
             master_key: master_key.transpose()?,
+            metadata,
             s3_listen: flags.s3_listen,
             http_listen: flags.http_listen,
             tls: tls(("--tls-cert", flags.tls_cert), ("--tls-key", flags.tls_key))?,
@@ -210,6 +225,8 @@ impl Settings {
             scrub: objstore::scrub::Rate { interval: flags.scrub_interval.0, bytes_per_second: flags.scrub_rate.bytes },
             node_id: flags.node_id.unwrap_or_else(host_name),
             csi_driver_name: flags.csi_driver_name,
+            csi_topology: flags.csi_topology,
+            csi_max_volumes: flags.csi_max_volumes.unwrap_or(flags.max_mounts),
             cosi_driver_name: flags.cosi_driver_name,
             hints: flags.log_format == LogFormat::Text,
             cosi_answer_delay: flags.cosi_answer_delay.0.unwrap_or_default(),

@@ -47,6 +47,21 @@ pub(crate) async fn serve(
     axum::serve(Listener::new(listener), routes(source)).with_graceful_shutdown(stopped).await
 }
 
+/// Serves the endpoint of a standby until `stopped` completes: it is alive and not ready, and `why` says what it waits
+/// for.
+pub(crate) async fn serve_standby(
+    listener: TcpListener,
+    why: watch::Receiver<String>,
+    stopped: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    let not_ready = move || {
+        let text = format!("{}\n", *why.borrow());
+        async { (StatusCode::SERVICE_UNAVAILABLE, text) }
+    };
+    let routes = Router::new().route("/healthz", get(async || "ok\n")).route("/readyz", get(not_ready));
+    axum::serve(Listener::new(listener), routes).with_graceful_shutdown(stopped).await
+}
+
 /// The endpoint's listener in axum's form.
 struct Listener(LimitedListener<TcpListener>);
 
@@ -114,7 +129,7 @@ async fn ready(State(source): State<Source>) -> Response {
         // The store still reads and deletes; a restart elsewhere would not help.
         Ok((None, true)) => "ready; the disk is full: writes are refused but for deletions\n".into_response(),
         Ok((Some(why), _)) => {
-            let text = format!("the store refuses writes since a write to disk failed: {why}\n");
+            let text = format!("the store refuses writes since one failed: {why}\n");
             (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
         }
         Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response(),

@@ -14,7 +14,7 @@ pub use start::{Missing, find, require};
 use std::path::PathBuf;
 
 use clap::Args;
-use fuse::holder::{Lifetime, Service};
+use fuse::holder::{Closes, Lifetime, Service};
 
 use crate::config::{Env, SocketPath};
 use crate::failure::Failure;
@@ -52,6 +52,7 @@ impl Holder {
         socket.make_folder().map_err(failed)?;
         let lifetime = if detached { Lifetime::WhileNeeded } else { Lifetime::Forever };
         let service = Service::bind(socket.path(), PROGRAM, lifetime).map_err(|error| failed(error.to_string()))?;
+        let service = service.with_attendant(Box::<Closes>::default());
         let service = match node {
             Some(folder) => service.with_starter(start::starter(folder)),
             None => service,

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use objstore::Store;
+use objstore::blob::RemoteStats;
+use objstore::bucket::Kind;
 use objstore::lifecycle::Worker;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -41,6 +43,16 @@ impl Collector for StoreStats {
         )?;
         let help = "Operations that wait to be committed";
         gauge(&mut encoder, "store_queued_operations", help, stats.queue_depth)?;
+        let log = stats.log.unwrap_or_default();
+        let help =
+            "Last batch of metadata passed to the log in PostgreSQL; 0 without --metadata-url, like the other three";
+        gauge(&mut encoder, "store_log_batch", help, log.last_batch)?;
+        let help = "Last batch up to which the log in PostgreSQL has acknowledged all";
+        gauge(&mut encoder, "store_log_acknowledged_batch", help, log.acknowledged_batch)?;
+        let help = "Last batch of the newest checkpoint that this server made";
+        gauge(&mut encoder, "store_log_checkpoint_batch", help, log.checkpoint_batch)?;
+        let held = u64::from(!log.lease.is_zero());
+        gauge(&mut encoder, "store_log_lease_held", "1 while the lease of the log is known to hold", held)?;
         counter(&mut encoder, "store_collected", "Blobs and segments removed by the collector", stats.collected)?;
         let seconds = Unit::Seconds;
         let mut histogram = |name: &str, help: &str, taken| {
@@ -53,8 +65,33 @@ impl Collector for StoreStats {
         let help = "Duration of each fsync, fdatasync and syncfs of the store, except those of synced commits";
         histogram("store_fsync_duration", help, &stats.disk_sync_latency)?;
         let help = "Time that answers to changes waited until other mounts had dropped what they cache";
-        histogram("mounts_acknowledgement_duration", help, &stats.mounts_wait_latency)
+        histogram("mounts_acknowledgement_duration", help, &stats.mounts_wait_latency)?;
+        stats.content.map_or(Ok(()), |content| encode_content(&mut encoder, &content))
     }
+}
+
+/// The metrics of content in a bucket.
+fn encode_content(encoder: &mut DescriptorEncoder<'_>, stats: &RemoteStats) -> fmt::Result {
+    let help = "Changed bytes of files that are not in the S3 store yet";
+    gauge(encoder, "content_behind_bytes", help, stats.behind_bytes)?;
+    let help = "Bytes of the S3 store's content that the data folder has";
+    gauge(encoder, "content_cache_bytes", help, stats.cached_bytes)?;
+    let help = "Reads of content that the data folder had";
+    counter(encoder, "content_cache_hits", help, stats.hits)?;
+    let help = "Reads of content that had to ask the S3 store";
+    counter(encoder, "content_cache_misses", help, stats.misses)?;
+    let help = "Requests to the S3 store that failed with all their retries, by kind";
+    let mut errors = encoder.encode_descriptor("content_request_errors", help, None, MetricType::Counter)?;
+    for (kind, count) in Kind::ALL.iter().zip(stats.requests.errors) {
+        ConstCounter::new(count).encode(errors.encode_family(&[("kind", kind.name())])?)?;
+    }
+    let (help, seconds) = ("Duration of requests to the S3 store, with retries, by kind", Unit::Seconds);
+    let name = "content_request_duration";
+    let mut durations = encoder.encode_descriptor(name, help, Some(&seconds), MetricType::Histogram)?;
+    for (kind, taken) in Kind::ALL.iter().zip(&stats.requests.latencies) {
+        latency(durations.encode_family(&[("kind", kind.name())])?, taken)?;
+    }
+    Ok(())
 }
 
 /// The metrics of the lifecycle worker.

@@ -80,8 +80,8 @@ impl Table {
     /// Detaches all mounts from this process, which is about to end. Changes made through mapped memory reach the store
     /// first, but for mounts of other stores that a holder keeps. What a holder keeps is left to the next process; the others end. Of those, CSI's mounts stay
     /// attached where pods see them, dead until the next process rebuilds them, since detaching them would only wait
-    /// for the pods. Blocking.
-    pub fn end_all(&self, ending: &Ending) {
+    /// for the pods. Returns whether a holder keeps any for the next process. Blocking.
+    pub fn end_all(&self, ending: &Ending) -> bool {
         self.sweep(&Mountinfo::read());
         let state = std::mem::take(&mut *self.state());
         let entries: Vec<_> = state.slots.into_values().filter_map(Slot::into_entry).collect();
@@ -100,6 +100,7 @@ impl Table {
                 threads.spawn(move || self.end_with_process(*entry));
             }
         });
+        let leaves = !kept.is_empty() || (is_held && !(state.lingering.is_empty() && state.unserved.is_empty()));
         let lines: Vec<_> = kept.iter().filter_map(|entry| ending.advice(entry)).collect();
         std::thread::scope(|threads| {
             for mount in kept.into_iter().map(|entry| entry.mount).chain(state.lingering) {
@@ -110,6 +111,7 @@ impl Table {
         lines.iter().for_each(|line| tracing::warn!("{line}"));
         // Their threads end with the process, and the holder keeps the mounts.
         state.unserved.into_iter().for_each(std::mem::forget);
+        leaves
     }
 
     fn end_with_process(&self, entry: Entry) {

@@ -20,8 +20,11 @@ impl Request {
             look: Look {
                 uid: options.uid,
                 gid: options.gid,
+                group_access: options.group_access,
                 umask: options.umask,
                 uncached: options.direct,
+                no_exec: options.no_exec,
+                node_locks: options.node_locks.unwrap_or_default(),
                 ..Look::default()
             },
             account: options.account.clone(),

@@ -27,6 +27,8 @@ pub struct Remount {
     pub uncached: Option<bool>,
     /// The expected setting for programs.
     pub no_exec: Option<bool>,
+    /// The expected keeper of file locks.
+    pub node_locks: Option<bool>,
     /// The expected folder that is shown.
     pub prefix: Option<String>,
 }
@@ -61,7 +63,8 @@ impl Table {
 impl Remount {
     /// Refuses options that differ from those of the mount.
     fn check(&self, look: &Look, prefix: &str, dir: &Path) -> Result<(), Error> {
-        let Self { uid, gid, umask, readahead_bytes, uncached, no_exec, prefix: folder, read_only: _ } = self;
+        let Self { uid, gid, umask, readahead_bytes, uncached, no_exec, node_locks, prefix: folder, read_only: _ } =
+            self;
         let differs = [
             ("uid", uid.is_some_and(|uid| look.uid != Some(uid))),
             ("gid", gid.is_some_and(|gid| look.gid != Some(gid))),
@@ -69,6 +72,7 @@ impl Remount {
             ("readahead", readahead_bytes.is_some_and(|bytes| look.readahead_bytes != Some(bytes))),
             ("cache", uncached.is_some_and(|uncached| look.uncached != uncached)),
             ("exec or noexec", no_exec.is_some_and(|no_exec| look.no_exec != no_exec)),
+            ("locks", node_locks.is_some_and(|node_locks| look.node_locks != node_locks)),
             ("prefix", folder.as_ref().is_some_and(|folder| folder != prefix)),
         ];
         match differs.into_iter().find(|(_, differs)| *differs) {
@@ -92,5 +96,8 @@ mod tests {
         let text = other.check(&look, "p", Path::new("/m")).expect_err("another").to_string();
         assert!(text.contains("uid") && text.contains("/m"), "{text}");
         assert!(same.check(&look, "", Path::new("/m")).is_err());
+        let locks = Remount { node_locks: Some(true), ..same.clone() };
+        let text = locks.check(&look, "p", Path::new("/m")).expect_err("it is agreed with the kernel").to_string();
+        assert!(text.contains("locks"), "{text}");
     }
 }

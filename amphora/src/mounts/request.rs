@@ -40,6 +40,9 @@ pub struct Look {
     pub uid: Option<u32>,
     /// Show all files with this group.
     pub gid: Option<u32>,
+    /// Let the group read and write what its group may use at all.
+    #[serde(default)]
+    pub group_access: bool,
     /// Permission bits to hide, 0 to 0o777.
     pub umask: u32,
     /// The kernel's readahead in bytes; `None`: the largest.
@@ -49,6 +52,9 @@ pub struct Look {
     /// Execute no programs from it.
     #[serde(default)]
     pub no_exec: bool,
+    /// Leave file locks to the kernel of this machine, which excludes programs on this mount alone.
+    #[serde(default)]
+    pub node_locks: bool,
 }
 
 /// The requester of a mount.
@@ -70,6 +76,7 @@ impl Look {
         options.extend(self.readahead_bytes.map(|bytes| format!("readahead={bytes}")));
         options.extend(self.uncached.then(|| "cache=off".to_owned()));
         options.extend(self.no_exec.then(|| "noexec".to_owned()));
+        options.extend(self.node_locks.then(|| "locks=node".to_owned()));
         options
     }
 }
@@ -82,10 +89,12 @@ impl Request {
             read_only: self.read_only || read_only,
             uid: self.look.uid,
             gid: self.look.gid,
+            group_access: self.look.group_access,
             umask: self.look.umask,
             readahead_bytes: self.look.readahead_bytes.unwrap_or(defaults.readahead_bytes),
             page_cache: !self.look.uncached,
             no_exec: self.look.no_exec,
+            locks: if self.look.node_locks { fuse::Locks::Node } else { fuse::Locks::Store },
             fs_name: format!("{SOURCE_PREFIX}{}", self.bucket),
             // The running program, even if its file was replaced.
             notifier: Some("/proc/self/exe".into()),

@@ -24,6 +24,12 @@ pub struct NodeFlags {
     /// CSI driver name
     #[arg(long, value_name = "NAME", default_value = "csi.amphora.dev", value_parser = word)]
     pub csi_driver_name: String,
+    /// Where this node is, as labels; volumes of a store with `serve --csi-topology` are used where its labels are [default: none]
+    #[arg(long, value_name = "KEY=VALUE,…", default_value = "", hide_default_value = true)]
+    pub csi_topology: csi::Topology,
+    /// Maximum number of CSI volumes on this node [default: --max-mounts]
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    pub csi_max_volumes: Option<usize>,
     /// The volume listener of the store of CSI volumes
     #[arg(long, value_name = "HOST:PORT")]
     pub server: Option<String>,

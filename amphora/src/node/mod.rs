@@ -129,8 +129,13 @@ async fn serve(flags: NodeFlags, admin: Option<SocketPath>, notify: &Notify) -> 
     listeners.close(DRAIN_LIMIT).await;
     let ending =
         Ending::Stop { unmount: flags.unmount_at_exit, command: format!("amphora --admin-endpoint {admin} umount") };
-    blocking("leaving the mounts", move || mounts.end_all(&ending)).await?;
-    ended
+    let leaves = blocking("leaving the mounts", move || mounts.end_all(&ending)).await?;
+    match ended {
+        Ok(()) if flags.while_needed && leaves => {
+            Err(Failure::Left("the holder keeps the mount for the next process".into()))
+        }
+        ended => ended,
+    }
 }
 
 /// The CSI node service, with the volumes of an earlier process mounted.
@@ -141,7 +146,8 @@ async fn csi_routes(flags: &NodeFlags, volumes: csi::Volumes, state_dir: &Path) 
         node_id: volumes.node.name.clone(),
         nodes: ::csi::Nodes::Own,
         authority: None,
-        max_volumes: u32::try_from(flags.max_mounts).unwrap_or(u32::MAX),
+        max_volumes: u32::try_from(flags.csi_max_volumes.unwrap_or(flags.max_mounts)).unwrap_or(u32::MAX),
+        topology: flags.csi_topology.clone(),
         state_dir: state_dir.join("csi-node"),
     };
     config.check().map_err(|error| Failure::usage(format!("{error} (--csi-driver-name, --node-id)")))?;

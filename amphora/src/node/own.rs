@@ -2,7 +2,7 @@
 //!
 //! - Each mount has a folder below [`FOLDER`], named by its directory and mount namespace. So two network namespaces, or
 //!   two containers, do not share a process. From another mount namespace it is found by the device of its mount.
-//! - A small process starts it again after a crash. The holder keeps the mount meanwhile, and starts that process again if
+//! - A small process starts it again after a crash, and when a signal ended it before its mount. The holder keeps the mount meanwhile, and starts that process again if
 //!   nothing has served the mount for some seconds.
 //!
 //! A crash of the small process leaves the node; a later crash of the node leaves the mount to the holder, which starts
@@ -224,7 +224,7 @@ pub(super) fn supervise(folder: &Path, again: bool) -> Result<(), Failure> {
         let ended = log.try_clone().and_then(|log| command.stderr(log).status());
         match ended {
             Ok(status) if status.success() => break,
-            Ok(status) if is_crash(status) => {}
+            Ok(status) if is_to_be_continued(status) => {}
             _ => {
                 let _ = std::fs::write(folder.join(FAILED), "");
                 return Ok(());
@@ -238,8 +238,10 @@ pub(super) fn supervise(folder: &Path, again: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether a node was killed or panicked, rather than refusing to run.
-fn is_crash(status: std::process::ExitStatus) -> bool {
+/// Whether a node was killed, panicked, or left its mount to the next process as a signal told it, rather than refusing to
+/// run.
+fn is_to_be_continued(status: std::process::ExitStatus) -> bool {
     const PANICKED: i32 = 101;
-    status.signal().is_some() || status.code() == Some(PANICKED)
+    let code = status.code();
+    status.signal().is_some() || code == Some(PANICKED) || code == Some(Failure::LEFT.into())
 }

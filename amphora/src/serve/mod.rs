@@ -11,6 +11,8 @@
 //! - On SIGTERM or SIGINT the server accepts no new work, and requests in progress get [`DRAIN_LIMIT`]. Then it leaves
 //!   the mounts to the holder, or ends them if there is none, and closes the store. A second signal ends the process at
 //!   once.
+//! - With metadata in PostgreSQL a server first waits until it owns the log (`standby`), and only its HTTP port is open.
+//!   When it loses the log, the process starts its program again, as after a crash, and is a standby.
 //! - A crash leaves the store to its own recovery, stale sockets to the next start, and mounts to the holder. Without a
 //!   holder they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made
 //!   again, and the others are reported until they are mounted again or unmounted.
@@ -18,15 +20,16 @@
 mod left;
 mod ports;
 mod root;
+mod standby;
 mod wiring;
 
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use objstore::Store;
 use objstore::clock::{Clock as _, SystemClock};
 use objstore::lifecycle::Worker;
+use objstore::{Standby, Store};
 
 use crate::admin::Upgrade;
 use crate::backups::Backups;
@@ -37,6 +40,7 @@ use crate::metrics::{Metrics, Sources};
 use crate::mounts::{Inheritance, Table};
 use crate::process::{Notify, PassedSockets, Program};
 use ports::Ports;
+use standby::SteppingDown;
 
 /// The number of threads for blocking work: enough to keep the disk busy, few enough for a small machine.
 const BLOCKING_THREADS: usize = 128;
@@ -91,12 +95,22 @@ async fn serve(
     program: Program,
     mut passed: PassedSockets,
 ) -> Result<End, Failure> {
-    let signals = Signals::new()?;
+    let mut signals = Signals::new()?;
     wiring::folder(&settings)?;
     let csi_config = wiring::csi(&settings)?;
-    let ports = Ports::bind(&settings, &mut passed).await?;
+    let http = ports::http(&settings, &mut passed).await?;
+    let stepping = SteppingDown::new(program.clone());
+    let standby = match &settings.metadata {
+        None => None,
+        Some(metadata) => {
+            let owner = standby::wait(&settings, metadata, &http.0, stepping.lost(), &mut signals, notify).await?;
+            let Some(owner) = owner else { return Ok(End::Stopped) };
+            Some(owner)
+        }
+    };
+    let ports = Ports::bind(&settings, http, &mut passed).await?;
     let (holding, inheritance) = wiring::holding(&settings).await?;
-    let store = open(&settings, &inheritance).await?;
+    let store = open(&settings, &inheritance, standby).await?;
     fuse::keep_processors_awake(settings.keep_awake);
     tokio::spawn(crate::memory::give_back_when_calm());
     let mounts = Arc::new(wiring::mounts(&settings, &store, holding)?);
@@ -115,6 +129,10 @@ async fn serve(
         }
         Err(failure) => Err(failure),
     };
+    stepping.end();
+    if matches!(served, Ok(End::Upgrade(_))) {
+        store.leave();
+    }
     // Also after a failed start: nothing may be answered from a closed store.
     let ending = wiring::ending(&settings, &served);
     if let Err(failure) = blocking("ending the mounts", move || mounts.end_all(&ending)).await {
@@ -124,13 +142,14 @@ async fn serve(
     served.and_then(|end| closed.map(|()| end))
 }
 
-async fn open(settings: &Settings, inheritance: &Inheritance) -> Result<Store, Failure> {
-    let mut options = objstore::store::Options::new(&settings.data_dir);
-    options.reserve = true;
-    options.master_key = settings.master_key.clone();
-    options.root_key = settings.root_key.clone().map(|key| (key.access_key_id, key.secret));
+async fn open(settings: &Settings, inheritance: &Inheritance, standby: Option<Standby>) -> Result<Store, Failure> {
+    let mut options = wiring::store(settings);
     options.continued = inheritance.sessions();
-    let opened = blocking("opening the store", move || objstore::open(options)).await?;
+    let opened = blocking("opening the store", move || match standby {
+        Some(standby) => standby.into_store(options),
+        None => objstore::open(options),
+    });
+    let opened = opened.await?;
     let store = opened.map_err(|error| Failure::failed(with_causes(&error)))?;
     // Set before any mount is opened or taken over: without these rules a policy closes every mount that a key opened.
     store.set_mount_policies(Arc::new(s3::MountRules));

@@ -23,10 +23,14 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    pub(super) async fn bind(settings: &Settings, passed: &mut PassedSockets) -> Result<Self, Failure> {
+    /// Binds all of them; `http` is bound already.
+    pub(super) async fn bind(
+        settings: &Settings,
+        (http, http_address): (TcpListener, SocketAddr),
+        passed: &mut PassedSockets,
+    ) -> Result<Self, Failure> {
         let tls = wiring::tls(settings).await?;
         let (s3, s3_address) = open("s3", settings.s3_listen, passed).await?;
-        let (http, http_address) = open("http", settings.http_listen, passed).await?;
         let website = match settings.website_listen {
             Some(address) => Some(open("website", address, passed).await?),
             None => None,
@@ -52,6 +56,14 @@ impl Ports {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{address}")
     }
+}
+
+/// The port for metrics and health, which a standby serves too.
+pub(super) async fn http(
+    settings: &Settings,
+    passed: &mut PassedSockets,
+) -> Result<(TcpListener, SocketAddr), Failure> {
+    open("http", settings.http_listen, passed).await
 }
 
 /// The listener of the flag `--NAME-listen`: inherited, or newly bound.

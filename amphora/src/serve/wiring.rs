@@ -28,6 +28,17 @@ pub(super) fn folder(settings: &Settings) -> Result<(), Failure> {
     checked.map_err(|error| Failure::failed(format!("--data-dir: {}", with_causes(&error))))
 }
 
+/// The options of the store, except the sessions that continue.
+pub(super) fn store(settings: &Settings) -> objstore::Options {
+    let mut options = objstore::Options::new(&settings.data_dir);
+    options.reserve = true;
+    options.bucket.clone_from(&settings.content);
+    options.master_key.clone_from(&settings.master_key);
+    options.master_key_in_bucket = settings.metadata.is_some() && settings.master_key.is_none();
+    options.root_key = settings.root_key.clone().map(|key| (key.access_key_id, key.secret));
+    options
+}
+
 /// COSI, with the URL of S3 for its Secrets.
 pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
     cosi::Config {
@@ -153,7 +164,8 @@ pub(super) fn csi(settings: &Settings) -> Result<csi::Config, Failure> {
         node_id: settings.node_id.clone(),
         nodes: if settings.volumes.is_some() { csi::Nodes::Any } else { csi::Nodes::Own },
         authority: None,
-        max_volumes: u32::try_from(settings.max_mounts).unwrap_or(u32::MAX),
+        max_volumes: u32::try_from(settings.csi_max_volumes).unwrap_or(u32::MAX),
+        topology: settings.csi_topology.clone(),
         state_dir: settings.data_dir.join("csi-node"),
     };
     config.check().map_err(|error| Failure::usage(format!("{error} (--csi-driver-name, --node-id)")))?;

@@ -72,13 +72,7 @@ impl Fixture {
         name: &str,
         parameters: &[(&str, &str)],
     ) -> Result<DriverGrantBucketAccessResponse, Status> {
-        let request = DriverGrantBucketAccessRequest {
-            bucket_id: bucket_id.into(),
-            name: name.into(),
-            authentication_type: AuthenticationType::Key.into(),
-            parameters: map(parameters),
-        };
-        Ok(self.service.driver_grant_bucket_access(Request::new(request)).await?.into_inner())
+        self.grant_by(AuthenticationType::Key, bucket_id, name, parameters).await
     }
 
     async fn grant_role(
@@ -87,10 +81,20 @@ impl Fixture {
         name: &str,
         parameters: &[(&str, &str)],
     ) -> Result<DriverGrantBucketAccessResponse, Status> {
+        self.grant_by(AuthenticationType::Iam, bucket_id, name, parameters).await
+    }
+
+    async fn grant_by(
+        &self,
+        authentication_type: AuthenticationType,
+        bucket_id: &str,
+        name: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<DriverGrantBucketAccessResponse, Status> {
         let request = DriverGrantBucketAccessRequest {
             bucket_id: bucket_id.into(),
             name: name.into(),
-            authentication_type: AuthenticationType::Iam.into(),
+            authentication_type: authentication_type.into(),
             parameters: map(parameters),
         };
         Ok(self.service.driver_grant_bucket_access(Request::new(request)).await?.into_inner())
@@ -319,6 +323,7 @@ async fn a_mounted_bucket_is_not_deleted() {
         read_only: false,
         capability: "mount".into(),
         ticket_suffices: true,
+        fenced_by: None,
     };
     f.store.publish(publication).await.unwrap();
     let status = f.delete("bc-1").await.unwrap_err();

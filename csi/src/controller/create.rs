@@ -16,10 +16,11 @@ use tonic::Status;
 
 use super::Controller;
 use super::parameters::{OPTIONAL, Parameters};
+use super::template;
 use super::volume::{SOURCE, describe, source_attribute};
 use crate::capability::{Capability, Kind};
 use crate::capacity::Range;
-use crate::{NAME, OWNER, PROVISIONER, disk, is_provisioned, status, volume_id};
+use crate::{Config, NAME, OWNER, PROVISIONER, Topology, disk, is_provisioned, status, volume_id};
 
 /// The requested volume.
 struct Wanted {
@@ -28,6 +29,8 @@ struct Wanted {
     range: Range,
     parameters: Parameters,
     source: Option<Source>,
+    /// The bucket that the class names, if the claim has no source of its own.
+    template: Option<BucketName>,
     attributes: BTreeMap<String, String>,
 }
 
@@ -55,16 +58,18 @@ impl Wanted {
         attributes.extend((kind == Kind::Block).then(|| (disk::ACCESS.to_owned(), disk::BLOCK.to_owned())));
         attributes.extend(source.map(|source| (SOURCE.to_owned(), source_attribute(source))));
         let source = source.map(store_source).transpose()?;
-        Ok(Self { bucket, kind, range, parameters, source, attributes })
+        let template = template::of_class(&request.parameters)?.filter(|_| source.is_none());
+        attributes.extend(template.as_ref().map(|name| (template::ATTRIBUTE.to_owned(), name.to_string())));
+        Ok(Self { bucket, kind, range, parameters, source, template, attributes })
     }
 
     /// Answers with an existing bucket if it is the requested volume.
-    fn settle(&self, found: &Bucket, driver_name: &str) -> Result<CreateVolumeResponse, Status> {
+    fn settle(&self, found: &Bucket, config: &Config) -> Result<CreateVolumeResponse, Status> {
         let taken = |why: &str| {
             let name = self.bucket.to_string();
             Err(status::of(Error::Exists { noun: Noun::Bucket, name, why: why.into() }))
         };
-        if !is_provisioned(found, driver_name) {
+        if !is_provisioned(found, &config.driver_name) {
             return taken("this driver did not make it");
         }
         // Attributes that others keep with the bucket do not make it a different volume.
@@ -76,7 +81,7 @@ impl Wanted {
         if !self.range.admits(found.quota_bytes) {
             return taken("its size is not within the capacity_range");
         }
-        Ok(CreateVolumeResponse { volume: Some(describe(found)) })
+        Ok(CreateVolumeResponse { volume: Some(describe(found, &config.topology)) })
     }
 
     fn request(&self, quota_bytes: Option<u64>) -> CreateBucket {
@@ -94,12 +99,16 @@ impl Wanted {
 
 impl Controller {
     pub(super) async fn create(self, request: CreateVolumeRequest) -> Result<CreateVolumeResponse, Status> {
-        let wanted = Wanted::parse(&request, &self.config.driver_name)?;
+        let mut wanted = Wanted::parse(&request, &self.config.driver_name)?;
+        check_place(&request, &self.config.topology)?;
         let _guard = self.locks.hold(wanted.bucket.as_str())?;
         if let Some(found) = self.find(&wanted.bucket).await? {
-            let answer = wanted.settle(&found, &self.config.driver_name)?;
+            let answer = wanted.settle(&found, &self.config)?;
             self.ensure_disk(&found).await?;
             return Ok(answer);
+        }
+        if let Some(name) = &wanted.template {
+            wanted.source = Some(self.template(name, &request.secrets).await?);
         }
         let source = self.disk_of_source(wanted.source.as_ref(), wanted.kind).await?;
         let quota = match wanted.kind {
@@ -111,7 +120,7 @@ impl Controller {
         match self.store.create_bucket_modified(wanted.request(quota), initial).await {
             Ok((bucket, _)) => {
                 self.make_disk(&bucket).await?;
-                Ok(CreateVolumeResponse { volume: Some(describe(&bucket)) })
+                Ok(CreateVolumeResponse { volume: Some(describe(&bucket, &self.config.topology)) })
             }
             // Only a clone is created with content.
             Err(Error::QuotaExceeded { limit_bytes, asked_bytes, .. }) => Err(Status::out_of_range(format!(
@@ -131,6 +140,17 @@ impl Controller {
         }
         Ok(())
     }
+}
+
+/// Refuses a volume that has to be usable in other places than volumes are. CSI v1.12, TopologyRequirement.
+fn check_place(request: &CreateVolumeRequest, topology: &Topology) -> Result<(), Status> {
+    let asked = request.accessibility_requirements.as_ref().map_or(&[][..], |asked| &asked.requisite);
+    if asked.is_empty() || asked.iter().any(|place| topology.admits(place)) {
+        return Ok(());
+    }
+    Err(Status::resource_exhausted(format!(
+        "volumes can be used in {topology} only (--csi-topology), and none of the requisite topologies lies there"
+    )))
 }
 
 fn store_source(source: &Type) -> Result<Source, Status> {

@@ -10,6 +10,7 @@ use objstore::store::Options;
 use prost::Message;
 use proto::csi::v1::controller_server::Controller as Rpc;
 use proto::csi::v1::group_controller_server::GroupController as GroupRpc;
+use proto::csi::v1::snapshot_metadata_server::SnapshotMetadata as MetadataRpc;
 use tokio::runtime::Runtime;
 use tonic::{Code, Request, Response, Status};
 
@@ -39,6 +40,7 @@ impl Calls {
             nodes: crate::Nodes::Any,
             authority: None,
             max_volumes: 0,
+            topology: "zone=z1".parse().expect("segments"),
             state_dir: PathBuf::new(),
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -61,7 +63,7 @@ impl Calls {
     /// The refusal of a call; `None` if it succeeded.
     async fn ask(&self, call: u8, message: &[u8]) -> Option<Status> {
         let service = &self.service;
-        match call % 18 {
+        match call % 20 {
             0 => refusal(message, |request| service.create_volume(request)).await,
             1 => refusal(message, |request| service.delete_volume(request)).await,
             2 => refusal(message, |request| service.controller_publish_volume(request)).await,
@@ -79,7 +81,9 @@ impl Calls {
             14 => refusal(message, |request| service.controller_modify_volume(request)).await,
             15 => refusal(message, |request| service.create_volume_group_snapshot(request)).await,
             16 => refusal(message, |request| service.delete_volume_group_snapshot(request)).await,
-            _ => refusal(message, |request| service.get_volume_group_snapshot(request)).await,
+            17 => refusal(message, |request| service.get_volume_group_snapshot(request)).await,
+            18 => refusal(message, |request| service.get_metadata_allocated(request)).await,
+            _ => refusal(message, |request| service.get_metadata_delta(request)).await,
         }
     }
 }

@@ -14,6 +14,7 @@ use tonic::Status;
 
 use super::Controller;
 use super::volume::{condition, describe};
+use crate::Topology;
 
 /// The most entries of a page, which keeps a response far below the 4 MiB that gRPC clients accept.
 const PAGE_ENTRIES_MAX: usize = 1000;
@@ -71,7 +72,9 @@ impl Controller {
         let (mut buckets, publications) = read.await?;
         let next_token = page.cut(&mut buckets, |(_, bucket)| bucket.name.as_str());
         let mut nodes = nodes_by_volume(publications);
-        let entries = buckets.into_iter().map(|(condition, bucket)| entry(&bucket, condition, &mut nodes));
+        let entries = buckets
+            .into_iter()
+            .map(|(condition, bucket)| entry(&bucket, condition, (&mut nodes, &self.config.topology)));
         Ok(ListVolumesResponse { entries: entries.collect(), next_token })
     }
 }
@@ -84,10 +87,14 @@ fn nodes_by_volume(publications: Vec<Publication>) -> HashMap<BucketName, Vec<St
     nodes
 }
 
-fn entry(bucket: &Bucket, condition: VolumeCondition, nodes: &mut HashMap<BucketName, Vec<String>>) -> Entry {
+fn entry(
+    bucket: &Bucket,
+    condition: VolumeCondition,
+    (nodes, topology): (&mut HashMap<BucketName, Vec<String>>, &Topology),
+) -> Entry {
     let published_node_ids = nodes.remove(&bucket.name).unwrap_or_default();
     let status = VolumeStatus { published_node_ids, volume_condition: Some(condition) };
-    Entry { volume: Some(describe(bucket)), status: Some(status) }
+    Entry { volume: Some(describe(bucket, topology)), status: Some(status) }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
-//! The Controller and GroupController services: creating, finding, expanding and deleting volumes, snapshots and group
-//! snapshots. CSI v1.12, Controller Service RPC and Group Controller Service RPCs.
+//! The Controller, GroupController and SnapshotMetadata services: creating, finding, expanding and deleting volumes,
+//! snapshots and group snapshots, and comparing snapshots. CSI v1.12, Controller Service RPC, Group Controller Service RPCs
+//! and Snapshot Metadata Service RPCs.
 //!
 //! - This file only unpacks requests; each operation is in the file of its name.
 
@@ -12,10 +13,12 @@ mod expand;
 pub(crate) mod fuzzed;
 mod group;
 mod list;
+mod metadata;
 mod modify;
 mod parameters;
 mod publish;
 mod snapshot;
+mod template;
 mod validate;
 mod volume;
 
@@ -26,6 +29,7 @@ use std::sync::Arc;
 use objstore::Store;
 use proto::csi::v1::controller_server::Controller as Rpc;
 use proto::csi::v1::group_controller_server::GroupController as GroupRpc;
+use proto::csi::v1::snapshot_metadata_server::SnapshotMetadata as MetadataRpc;
 use proto::csi::v1::*;
 use tonic::{Request, Response, Status};
 
@@ -40,6 +44,7 @@ struct Controller {
     store: Store,
     config: Arc<Config>,
     locks: Locks,
+    streams: metadata::Streams,
 }
 
 impl Controller {
@@ -60,7 +65,7 @@ pub(crate) struct Service(Controller);
 
 impl Service {
     pub(crate) fn new(store: Store, config: Arc<Config>) -> Self {
-        Self(Controller { store, config, locks: Locks::default() })
+        Self(Controller { store, config, locks: Locks::default(), streams: metadata::Streams::default() })
     }
 }
 
@@ -112,4 +117,26 @@ delegate! {
         DeleteVolumeGroupSnapshotResponse, delete_group;
     get_volume_group_snapshot, "GetVolumeGroupSnapshot", GetVolumeGroupSnapshotRequest,
         GetVolumeGroupSnapshotResponse, get_group;
+}
+
+#[tonic::async_trait]
+impl MetadataRpc for Service {
+    type GetMetadataAllocatedStream = metadata::Answers<GetMetadataAllocatedResponse>;
+    type GetMetadataDeltaStream = metadata::Answers<GetMetadataDeltaResponse>;
+
+    async fn get_metadata_allocated(
+        &self,
+        request: Request<GetMetadataAllocatedRequest>,
+    ) -> Result<Response<Self::GetMetadataAllocatedStream>, Status> {
+        let controller = self.0.clone();
+        answer("GetMetadataAllocated", request, |request| async move { controller.allocated(request).await }).await
+    }
+
+    async fn get_metadata_delta(
+        &self,
+        request: Request<GetMetadataDeltaRequest>,
+    ) -> Result<Response<Self::GetMetadataDeltaStream>, Status> {
+        let controller = self.0.clone();
+        answer("GetMetadataDelta", request, |request| async move { controller.delta(request).await }).await
+    }
 }

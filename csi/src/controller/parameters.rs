@@ -2,12 +2,16 @@
 //!
 //! - Both have the same keys. Those of a VolumeAttributesClass (`mutable_parameters`) take precedence, and can be changed
 //!   later (CSI v1.12, CreateVolume and ControllerModifyVolume).
+//! - A StorageClass alone has [`CLASS_KEYS`]: they say what a volume is from its beginning, and are never changed.
 //! - Unknown keys are refused, except those that the Kubernetes sidecars add.
 
 use std::collections::{BTreeMap, HashMap};
 
-use objstore::store::{Modification, RootAttributes, Versioning};
+use objstore::name::BucketName;
+use objstore::store::{Bucket, Modification, RootAttributes, Versioning};
 use objstore::{Error, Result};
+
+use super::template::{self, FROM_BUCKET};
 
 /// The prefix of keys that the sidecars add.
 const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
@@ -21,9 +25,50 @@ pub(crate) struct Parameters {
     pub(crate) root: RootAttributes,
     /// `versioning`: whether the bucket has versioning.
     pub(crate) versioning: Versioning,
+    /// `secondWriter`: what a second node that writes brings about, with the access mode MULTI_NODE_SINGLE_WRITER.
+    pub(crate) second_writer: Option<SecondWriter>,
     /// What else is set when the volume is made: the lifecycle rule, and what a VolumeAttributesClass says of the root, also
     /// of a clone's.
     pub(crate) initial: Modification,
+}
+
+/// What a second node that writes brings about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SecondWriter {
+    /// It is refused.
+    #[default]
+    Refused,
+    /// It becomes the writer, and the first one may only read.
+    FencesTheFirst,
+}
+
+/// The attribute with the policy for second writers.
+const SECOND_WRITER: &str = "csi.secondWriter";
+
+/// The keys of a StorageClass that a VolumeAttributesClass does not have.
+const CLASS_KEYS: [&str; 2] = ["secondWriter", FROM_BUCKET];
+
+impl SecondWriter {
+    /// The policy of a volume.
+    pub(super) fn of(bucket: &Bucket) -> Self {
+        let kept = bucket.attributes.get(SECOND_WRITER);
+        kept.and_then(|value| Self::parse(value).ok()).unwrap_or_default()
+    }
+
+    fn parse(value: &str) -> Result<Self> {
+        match value {
+            "refuse" => Ok(Self::Refused),
+            "fence" => Ok(Self::FencesTheFirst),
+            _ => Err(Error::invalid("secondWriter", value, "use refuse or fence")),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Refused => "refuse",
+            Self::FencesTheFirst => "fence",
+        }
+    }
 }
 
 impl Parameters {
@@ -32,9 +77,24 @@ impl Parameters {
         Self::with_mutable(given, &HashMap::new())
     }
 
+    /// Parses the attributes of an inline volume, which has no class.
+    pub(crate) fn of_inline(given: &HashMap<String, String>) -> Result<Self> {
+        match CLASS_KEYS.iter().find(|key| given.contains_key(**key)) {
+            Some(key) => Err(Error::invalid("attribute", *key, "an inline volume has no class; leave it out")),
+            None => Self::parse(given),
+        }
+    }
+
     /// Parses the parameters of a StorageClass and of a VolumeAttributesClass, which take precedence.
     pub(crate) fn with_mutable(given: &HashMap<String, String>, mutable: &HashMap<String, String>) -> Result<Self> {
-        let (given, mutable) = (modification(given)?, modification(mutable)?);
+        let second_writer = given.get("secondWriter").map(|value| SecondWriter::parse(value)).transpose()?;
+        if let Some(bucket) = given.get(FROM_BUCKET) {
+            // The volume's creation looks it up.
+            let _: BucketName = bucket.parse()?;
+        }
+        let mut changeable = given.clone();
+        changeable.retain(|key, _| !CLASS_KEYS.contains(&key.as_str()));
+        let (given, mutable) = (modification(&changeable)?, modification(mutable)?);
         let (of_class, over, default) = (given.root, mutable.root, RootAttributes::default());
         Ok(Self {
             root: RootAttributes {
@@ -43,6 +103,7 @@ impl Parameters {
                 mode: over.mode.or(of_class.mode).unwrap_or(default.mode),
             },
             versioning: mutable.versioning.or(given.versioning).unwrap_or_default(),
+            second_writer,
             initial: Modification {
                 versioning: None,
                 root: over,
@@ -70,12 +131,14 @@ impl Parameters {
             let text = days.map(|days| days.map_or("none".to_owned(), |days| days.to_string()));
             attributes.extend(text.map(|text| (key.to_owned(), text)));
         }
+        attributes.extend(self.second_writer.map(|policy| (SECOND_WRITER.to_owned(), policy.name().to_owned())));
         attributes
     }
 }
 
 /// The attributes that only some volumes have.
-pub(super) const OPTIONAL: [&str; 2] = ["csi.noncurrentDays", "csi.abortUploadDays"];
+pub(super) const OPTIONAL: [&str; 4] =
+    ["csi.noncurrentDays", "csi.abortUploadDays", SECOND_WRITER, template::ATTRIBUTE];
 
 /// Parses the parameters of a VolumeAttributesClass. CSI v1.12, ControllerModifyVolume.
 pub(super) fn modification(given: &HashMap<String, String>) -> Result<Modification> {
@@ -91,7 +154,7 @@ pub(super) fn modification(given: &HashMap<String, String>) -> Result<Modificati
             added if added.starts_with(SIDECAR_PREFIX) => {}
             _ => {
                 let known = "a StorageClass and a VolumeAttributesClass have the parameters \"uid\", \"gid\", \"mode\", \
-                             \"versioning\", \"noncurrentDays\" and \"abortUploadDays\"";
+                             \"versioning\", \"noncurrentDays\" and \"abortUploadDays\", and a StorageClass \"secondWriter\" and \"fromBucket\" as well";
                 return Err(Error::invalid("parameter", key, known));
             }
         }
@@ -150,6 +213,18 @@ mod tests {
         assert_eq!(all.attributes()["csi.mode"], "0770");
         assert_eq!(all.attributes().len(), 4, "volumes of earlier versions have these");
         assert_eq!(all.initial, Modification::default());
+    }
+
+    #[test]
+    fn a_class_says_what_becomes_of_a_second_writer_and_later_changes_do_not() {
+        assert_eq!(parse(&[]).unwrap().second_writer, None);
+        let fence = parse(&[("secondWriter", "fence")]).unwrap();
+        assert_eq!(fence.second_writer, Some(SecondWriter::FencesTheFirst));
+        assert_eq!(fence.attributes()["csi.secondWriter"], "fence");
+        assert_eq!(parse(&[("secondWriter", "refuse")]).unwrap().second_writer, Some(SecondWriter::Refused));
+        assert!(parse(&[("secondWriter", "both")]).unwrap_err().to_string().contains("secondWriter"));
+        assert!(modification(&map(&[("secondWriter", "fence")])).is_err());
+        assert!(Parameters::of_inline(&map(&[("secondWriter", "fence")])).is_err());
     }
 
     #[test]

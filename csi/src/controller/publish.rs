@@ -1,6 +1,7 @@
 //! Publishing volumes to nodes. CSI v1.12, ControllerPublishVolume and ControllerUnpublishVolume.
 //!
 //! - Publications are stored in the store, and checked against each other under the volume's lock.
+//! - A volume whose class says so changes its single writer: the first node is fenced, and may read from then on.
 //! - A node on another machine gets a ticket with its publication. A repeated call returns the same ticket, until the
 //!   master key is rotated; earlier ones stay valid as long as the publication.
 //! - The ticket opens a volume that this driver made. Any other bucket needs an access key beside it, which the store
@@ -16,6 +17,7 @@ use proto::csi::v1::{
 use tonic::Status;
 
 use super::Controller;
+use super::parameters::SecondWriter;
 use crate::capability::{AccessMode, Capability};
 use crate::context::PublishContext;
 use crate::credentials::Ticket;
@@ -41,8 +43,12 @@ impl Controller {
         }
         let ticket_suffices = is_provisioned(&bucket, &self.config.driver_name);
         let (node, capability) = (node.to_owned(), mode.name().to_owned());
-        let publication = Publication { bucket: bucket.name, node, read_only, capability, ticket_suffices };
-        self.check_publication(&publication).await?;
+        let second = SecondWriter::of(&bucket);
+        let fenced_by = None;
+        let publication = Publication { bucket: bucket.name, node, read_only, capability, ticket_suffices, fenced_by };
+        if self.check_publication(&publication, second).await? == Others::AreFenced {
+            self.store.fence_writers(&publication.bucket, &publication.node).await.map_err(status::of)?;
+        }
         self.store.publish(publication.clone()).await.map_err(status::of)?;
         let ticket = self.ticket(&publication).await?;
         let authority = self.config.authority.clone().filter(|_| ticket.is_some());
@@ -91,37 +97,63 @@ impl Controller {
         }
     }
 
-    async fn check_publication(&self, new: &Publication) -> Result<(), Status> {
+    async fn check_publication(&self, new: &Publication, second: SecondWriter) -> Result<Others, Status> {
         let existing = self.publications(&new.bucket).await?;
-        if let Some(refusal) = conflict(&existing, new) {
-            return Err(refusal);
-        }
+        let others = check(&existing, new, second)?;
         // Nodes on other machines have limits of their own, which they tell the orchestrator (CSI v1.12, NodeGetInfo).
         let limit = if self.config.nodes == Nodes::Own { self.config.max_volumes as usize } else { 0 };
         if limit == 0 || existing.iter().any(|publication| publication.node == new.node) {
-            return Ok(());
+            return Ok(others);
         }
         let all = self.read(|store| store.publications(None)).await?;
         match all.iter().filter(|publication| publication.node == new.node).count() {
-            count if count < limit => Ok(()),
+            count if count < limit => Ok(others),
             count => Err(Status::resource_exhausted(format!("node \"{}\" has {count} volumes, its limit", new.node))),
         }
     }
 }
 
-/// Why `new` conflicts with an existing publication, if it does.
-fn conflict(existing: &[Publication], new: &Publication) -> Option<Status> {
+/// What becomes of other nodes when a volume is published.
+#[derive(Debug, PartialEq, Eq)]
+enum Others {
+    Stay,
+    /// Those that write may only read.
+    AreFenced,
+}
+
+/// Checks a new publication against the existing ones of the volume.
+fn check(existing: &[Publication], new: &Publication, second: SecondWriter) -> Result<Others, Status> {
     if let Some(same) = existing.iter().find(|publication| publication.node == new.node) {
-        let is_same = (same.read_only, &same.capability) == (new.read_only, &new.capability);
-        let why = "it was published to this node with another access mode or readonly";
-        let exists = Error::Exists { noun: Noun::Publication, name: new.bucket.to_string(), why: why.into() };
-        return (!is_same).then(|| status::of(exists));
+        return check_again(same, new).map(|()| Others::Stay);
     }
-    let other = existing.iter().find(|publication| excludes(publication, new))?;
-    Some(Status::failed_precondition(format!(
+    let excluded: Vec<_> = existing.iter().filter(|publication| excludes(publication, new)).collect();
+    let Some(other) = excluded.first() else { return Ok(Others::Stay) };
+    let is_single_writer = |one: &Publication| one.capability == AccessMode::MultiNodeSingleWriter.name();
+    if second == SecondWriter::FencesTheFirst
+        && is_single_writer(new)
+        && excluded.iter().all(|one| is_single_writer(one))
+    {
+        return Ok(Others::AreFenced);
+    }
+    Err(Status::failed_precondition(format!(
         "volume \"{}\" is published to node \"{}\" as {}; unpublish it there first",
         new.bucket, other.node, other.capability
     )))
+}
+
+/// Checks a repeated publication to one node.
+fn check_again(same: &Publication, new: &Publication) -> Result<(), Status> {
+    if let Some(by) = same.fenced_by.as_ref().filter(|_| !new.read_only) {
+        return Err(Status::failed_precondition(format!(
+            "node \"{by}\" writes volume \"{}\" now, and took that over from node \"{}\"; unpublish it from the latter first",
+            new.bucket, new.node
+        )));
+    }
+    if (same.read_only, &same.capability) == (new.read_only, &new.capability) {
+        return Ok(());
+    }
+    let why = "it was published to this node with another access mode or readonly";
+    Err(status::of(Error::Exists { noun: Noun::Publication, name: new.bucket.to_string(), why: why.into() }))
 }
 
 /// Whether publications to two different nodes exclude each other.
@@ -134,16 +166,25 @@ fn excludes(one: &Publication, other: &Publication) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use super::*;
     use tonic::Code;
 
     fn publication(node: &str, mode: AccessMode, read_only: bool) -> Publication {
         let bucket = "vol".parse().unwrap();
-        Publication { bucket, node: node.into(), read_only, capability: mode.name().into(), ticket_suffices: true }
+        Publication {
+            bucket,
+            node: node.into(),
+            read_only,
+            capability: mode.name().into(),
+            ticket_suffices: true,
+            fenced_by: None,
+        }
     }
 
     fn code(existing: Publication, new: &Publication) -> Option<Code> {
-        conflict(&[existing], new).map(|status| status.code())
+        check(&[existing], new, SecondWriter::Refused).err().map(|status| status.code())
     }
 
     #[test]
@@ -180,5 +221,32 @@ mod tests {
         assert_eq!(code(at("a", false), &at("b", false)), Some(Code::FailedPrecondition));
         let writers = |node| publication(node, AccessMode::MultiNodeMultiWriter, false);
         assert_eq!(code(writers("a"), &writers("b")), None);
+    }
+
+    #[test]
+    fn a_second_writer_fences_only_single_writers_and_only_where_the_class_says_so() {
+        let single = AccessMode::MultiNodeSingleWriter;
+        let judge = |existing: &[Publication], new: &Publication| {
+            check(existing, new, SecondWriter::FencesTheFirst).map_err(|status| status.code())
+        };
+        let first = publication("a", single, false);
+        assert_eq!(
+            judge(&[first.clone(), publication("c", single, true)], &publication("b", single, false)),
+            Ok(Others::AreFenced)
+        );
+        assert_eq!(judge(from_ref(&first), &publication("b", single, true)), Ok(Others::Stay));
+        assert_eq!(judge(from_ref(&first), &first), Ok(Others::Stay));
+        for mode in [AccessMode::MultiNodeMultiWriter, AccessMode::SingleNodeWriter] {
+            assert_eq!(
+                judge(&[publication("a", mode, false)], &publication("b", single, false)),
+                Err(Code::FailedPrecondition)
+            );
+            assert_eq!(judge(from_ref(&first), &publication("b", mode, false)), Err(Code::FailedPrecondition));
+        }
+        let fenced = Publication { fenced_by: Some("b".into()), ..publication("a", single, true) };
+        let refused = check(from_ref(&fenced), &first, SecondWriter::FencesTheFirst).unwrap_err();
+        assert!(refused.code() == Code::FailedPrecondition && refused.message().contains("\"b\""), "{refused}");
+        assert_eq!(judge(from_ref(&fenced), &publication("a", single, true)), Ok(Others::Stay), "it may read");
+        assert_eq!(judge(from_ref(&fenced), &publication("b", single, false)), Ok(Others::Stay));
     }
 }

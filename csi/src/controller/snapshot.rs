@@ -94,7 +94,7 @@ impl Controller {
         }
     }
 
-    async fn find_snapshot(&self, id: &str) -> Result<Option<SnapshotInfo>, Status> {
+    pub(super) async fn find_snapshot(&self, id: &str) -> Result<Option<SnapshotInfo>, Status> {
         let id = id.to_owned();
         self.read(move |store| match store.snapshot(&id) {
             Err(Error::NotFound { .. } | Error::Invalid { .. }) => Ok(None),
@@ -160,7 +160,7 @@ mod tests {
 
     fn snapshot(name: &str, creator: Creator) -> SnapshotInfo {
         let (name, bucket) = (name.to_owned(), "b-1".parse().unwrap());
-        SnapshotInfo { name, bucket, created: Timestamp(0), size_bytes: 0, creator, group: None }
+        SnapshotInfo { name, id: 1, bucket, bucket_id: 1, created: Timestamp(0), size_bytes: 0, creator, group: None }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use proto::csi::v1::{
 use tonic::Status;
 
 use super::Controller;
+use crate::Topology;
 use crate::capacity::signed;
 use crate::health;
 use crate::status::{no_such_volume, required};
@@ -58,7 +59,7 @@ impl Controller {
         let volume_condition = self.read(move |store| condition(store, &asked, &store.stats())).await?;
         let published_node_ids = publications.into_iter().map(|publication| publication.node).collect();
         Ok(ControllerGetVolumeResponse {
-            volume: Some(describe(&bucket)),
+            volume: Some(describe(&bucket, &self.config.topology)),
             status: Some(VolumeStatus { published_node_ids, volume_condition: Some(volume_condition) }),
         })
     }
@@ -73,12 +74,13 @@ pub(super) fn condition(store: &Store, bucket: &Bucket, stats: &Stats) -> objsto
     Ok(health::condition(health::fault(bucket, &usage, stats), "the store serves it"))
 }
 
-/// The bucket as a volume.
-pub(super) fn describe(bucket: &Bucket) -> Volume {
+/// The bucket as a volume that can be used in `topology`.
+pub(super) fn describe(bucket: &Bucket, topology: &Topology) -> Volume {
     Volume {
         capacity_bytes: signed(bucket.quota_bytes.unwrap_or(0)),
         volume_id: bucket.name.to_string(),
         content_source: bucket.attributes.get(SOURCE).and_then(|source| content_source(source)),
+        accessible_topology: topology.wire().into_iter().collect(),
         ..Default::default()
     }
 }

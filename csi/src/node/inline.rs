@@ -107,20 +107,14 @@ impl Inner {
                 (bucket, opened)
             }
         };
-        let flags = &capability.flags;
-        let read_only = opened.read_only || request.readonly || capability.mode.is_read_only() || flags.bind.read_only;
+        let (flags, owned) = (&capability.flags, bucket == *name);
         let options = MountOptions {
-            read_only,
-            uid: flags.uid,
-            gid: flags.gid,
-            umask: flags.umask,
-            prefix: flags.prefix.clone(),
-            direct: false,
-            account_id: opened.account.as_ref().map(|account| account.id),
-            account: opened.account.map(|account| account.name),
-            credentials: None,
+            no_exec: flags.bind.no_exec,
+            // A bucket of its own has one pod; a named one may have several, on this node and on others.
+            node_locks: Some(flags.node_locks.unwrap_or(owned)),
+            ..opened.mount_options(capability, request.readonly)
         };
-        let inline = Inline { owned: bucket == *name, bucket: bucket.to_string() };
+        let inline = Inline { owned, bucket: bucket.to_string() };
         Ok(Stage {
             volume: name.to_string(),
             bucket_id: opened.bucket_id,

@@ -11,11 +11,10 @@ use objstore::{Error, Noun, Store};
 use tokio::runtime::Handle;
 use tonic::{Code, Status};
 
-use super::access;
 use super::record::Stage;
 use super::volumes::{Figures, Opened, Report, Request, Volumes};
 use crate::controller::Parameters;
-use crate::{OWNER, PROVISIONER, disk, health, is_provisioned, status};
+use crate::{OWNER, PROVISIONER, access, disk, health, is_provisioned, status};
 
 /// The bucket attribute of an inline volume: the node that made it.
 const INLINE: &str = "csi.inline";
@@ -50,7 +49,7 @@ impl Local {
         let quota = parse_size(&size).ok().filter(|bytes| *bytes > 0).ok_or_else(|| {
             status::of(Error::invalid("size", &size, "use a number of bytes above 0, such as 512Mi or 1Gi"))
         })?;
-        let parameters = Parameters::parse(&given).map_err(status::of)?;
+        let parameters = Parameters::of_inline(&given).map_err(status::of)?;
         let free_bytes = self.store.stats().free_bytes;
         if quota > free_bytes {
             return Err(Status::resource_exhausted(format!(

@@ -1,6 +1,7 @@
 //! The Node service: mounting volumes on this machine. CSI v1.12, Node Service RPC.
 //!
-//! - A volume is mounted once, at its staging path, and shown at each target path by a bind mount.
+//! - A volume is mounted once, at its staging path, and shown at each target path by a bind mount. A target for another group
+//!   has a mount of its own; see `group.rs`.
 //! - A block volume is mounted, too, and a loop device over its file is shown; see `block.rs`.
 //! - A mount is recorded before it is made, and the record is removed after it is unmounted, so that a restarted
 //!   process knows which mounts to rebuild; see `record.rs` and `recover.rs`.
@@ -8,8 +9,8 @@
 //! - The store is in this process or on another machine: `volumes.rs` has what is asked of it.
 //! - This file only unpacks requests; each operation is in the file of its name.
 
-mod access;
 mod block;
+mod group;
 mod inline;
 mod local;
 mod publish;
@@ -46,12 +47,13 @@ pub use recover::Recovered;
 pub use remote::{Sessions, Standing};
 
 /// All capabilities that work.
-const CAPABILITIES: [rpc::Type; 5] = [
+const CAPABILITIES: [rpc::Type; 6] = [
     rpc::Type::StageUnstageVolume,
     rpc::Type::GetVolumeStats,
     rpc::Type::ExpandVolume,
     rpc::Type::VolumeCondition,
     rpc::Type::SingleNodeMultiWriter,
+    rpc::Type::VolumeMountGroup,
 ];
 
 /// The node part of the driver: a cheap handle.
@@ -218,7 +220,7 @@ impl Rpc for Service {
         let info = NodeGetInfoResponse {
             node_id: config.node_id.clone(),
             max_volumes_per_node: config.max_volumes.into(),
-            accessible_topology: None,
+            accessible_topology: config.topology.wire(),
         };
         answer("NodeGetInfo", request, |_| async { Ok(info) }).await
     }

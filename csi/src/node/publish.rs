@@ -15,7 +15,7 @@ use tonic::Status;
 use tracing::warn;
 
 use super::block::device_number;
-use super::record::{Conflict, Stage, Target};
+use super::record::{Conflict, Shown, Stage, Target};
 use super::{Inner, inline};
 use crate::bind::BindFlags;
 use crate::capability::{Capability, Kind};
@@ -37,16 +37,26 @@ impl Inner {
         }
         let stage = self.staged(volume, &request.staging_target_path)?;
         let flags = self.bind_flags(request, &stage, &capability)?;
-        let target = Target { volume: volume.to_owned(), path, mode: capability.mode, kind: capability.kind, flags };
+        let (shown, stage) = self.shown_for(stage, &capability, &path)?;
+        let (mode, kind) = (capability.mode, capability.kind);
+        let target = Target { volume: volume.to_owned(), path, mode, kind, flags, shown };
         let _volume_guard = self.hold_devices(&target)?;
         let was_known = self.records.target(&target.path).is_some();
         if !was_known {
-            self.refuse_unrecorded_target(&stage, &target.path)?;
+            match target.shown {
+                Shown::Stage => self.refuse_unrecorded_target(&stage, &target.path)?,
+                Shown::Own { .. } => self.refuse_unrecorded(&target.path)?,
+            }
         }
         self.claim(&target)?;
-        let shown = match target.kind {
-            Kind::Mount => self.show(&stage, &target),
-            Kind::Block => self.show_device(&stage, &target),
+        if !was_known && !self.is_still_for(&stage) {
+            self.take_back(&target);
+            return Err(Status::aborted("another pod's group was given to the volume at this moment; repeat the call"));
+        }
+        let shown = match (target.kind, target.shown) {
+            (Kind::Block, _) => self.show_device(&stage, &target),
+            (Kind::Mount, Shown::Stage) => self.show(&stage, &target),
+            (Kind::Mount, Shown::Own { group }) => self.show_own(&stage, &target, group),
         };
         if shown.is_err() && !was_known {
             self.take_back(&target);
@@ -78,7 +88,8 @@ impl Inner {
                 stage.volume
             )));
         }
-        if (flags.uid, flags.gid, &flags.prefix) != (staged.uid, staged.gid, &staged.prefix) {
+        let fixed_gid = staged.gid.filter(|_| !staged.group_access);
+        if (flags.uid, flags.gid, &flags.prefix) != (staged.uid, fixed_gid, &staged.prefix) {
             return Err(Status::failed_precondition(format!(
                 "volume \"{}\" is staged with another uid, gid or prefix; stage it with these mount options",
                 stage.volume
@@ -199,7 +210,7 @@ impl Inner {
             return self.unpublish_inline(volume, &path);
         };
         let _volume_guard = self.hold_devices(&target)?;
-        self.hide(&path, target.kind)?;
+        self.hide_target(&target)?;
         match target.kind {
             Kind::Mount => path::remove_target_dir(&path)?,
             Kind::Block => {

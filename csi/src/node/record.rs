@@ -56,11 +56,26 @@ impl Stage {
         self.inline.as_ref().map_or(&self.volume, |inline| &inline.bucket)
     }
 
-    /// Whether another stage is the same in everything but the ticket, which may change while the volume is staged.
+    /// The group of the pods that it was made for.
+    pub(super) fn group(&self) -> Option<u32> {
+        self.options.gid.filter(|_| self.options.group_access)
+    }
+
+    /// Takes over the group of a stage that exists, unless a mount option names one.
+    pub(super) fn keep_group_of(&mut self, known: &Self) {
+        let is_free = |stage: &Self| stage.options.gid.is_none() || stage.options.group_access;
+        if is_free(self) && is_free(known) {
+            (self.options.gid, self.options.group_access) = (known.options.gid, known.options.group_access);
+        }
+    }
+
+    /// Whether another stage is the same in everything but the ticket, which may change while the volume is staged. A stage of
+    /// an earlier version does not say who keeps its locks.
     pub(super) fn is_alike(&self, other: &Self) -> bool {
         let credentials = |stage: &Self| stage.options.credentials.as_ref().map(|given| given.key.clone());
         let mut same = self.clone();
         same.options.credentials.clone_from(&other.options.credentials);
+        same.options.node_locks = same.options.node_locks.or(other.options.node_locks);
         same == *other && credentials(self) == credentials(other)
     }
 }
@@ -75,6 +90,21 @@ pub(super) struct Target {
     #[serde(default)]
     pub(super) kind: Kind,
     pub(super) flags: BindFlags,
+    #[serde(default)]
+    pub(super) shown: Shown,
+}
+
+/// What a target shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Shown {
+    /// The mount of the stage, or its device.
+    #[default]
+    Stage,
+    /// A mount at the target itself, for another group than that of the stage.
+    Own {
+        /// The group.
+        group: u32,
+    },
 }
 
 /// A loop device over the disk of a staged block volume.
@@ -319,7 +349,8 @@ mod tests {
     }
 
     fn target(volume: &str, path: &str, mode: AccessMode) -> Target {
-        Target { volume: volume.into(), path: path.into(), mode, kind: Kind::Mount, flags: BindFlags::default() }
+        let (volume, path) = (volume.into(), path.into());
+        Target { volume, path, mode, kind: Kind::Mount, flags: BindFlags::default(), shown: Shown::Stage }
     }
 
     #[test]

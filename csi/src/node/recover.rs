@@ -9,7 +9,7 @@
 use tonic::{Code, Status};
 use tracing::{info, warn};
 
-use super::record::{Stage, Target};
+use super::record::{Shown, Stage, Target};
 use super::{Inner, Node};
 use crate::capability::Kind;
 use crate::status;
@@ -47,6 +47,8 @@ impl Inner {
             match self.recover_stage(&stage) {
                 Ok(()) => {
                     recovered.stages += 1;
+                    // It may have been narrowed.
+                    let stage = self.records.stage(&stage.volume).unwrap_or(stage);
                     self.recover_targets(&stage, &mut recovered);
                 }
                 Err(status) if matches!(status.code(), Code::NotFound | Code::PermissionDenied) => {
@@ -71,6 +73,7 @@ impl Inner {
         narrowed.options.read_only |= self.volumes.again(stage)?;
         if narrowed != *stage {
             // A working mount would keep its wider access.
+            self.unmount_own(&stage.volume)?;
             self.unmount_stage(stage)?;
             self.records.put_stage(&narrowed).map_err(status::of)?;
         }
@@ -94,19 +97,18 @@ impl Inner {
     /// Binds a dead target again. Returns whether it shows the volume now. A target whose folder is gone was cleaned up
     /// manually.
     fn recover_target(&self, stage: &Stage, target: &Target) -> Result<bool, Status> {
-        let shown = match target.kind {
-            Kind::Mount => self.is_shown(stage, &target.path, target.flags)?,
-            Kind::Block => self.shows_device(stage, target)?,
-        };
-        if shown {
+        if self.shows_target(stage, target)? {
             return Ok(true);
         }
-        self.hide(&target.path, target.kind)?;
+        self.hide_target(target)?;
         if std::fs::symlink_metadata(&target.path).is_err() {
             return self.records.forget_target(&target.path).map(|()| false).map_err(status::of);
         }
         if target.kind == Kind::Block {
             return self.show_device(stage, target).map(|()| true);
+        }
+        if let Shown::Own { group } = target.shown {
+            return self.show_own(stage, target, group).map(|()| true);
         }
         let bound = self.binder.bind(&stage.path, &target.path, target.flags);
         bound
@@ -116,7 +118,7 @@ impl Inner {
 
     fn remove(&self, stage: &Stage, recovered: &mut Recovered) {
         for target in self.records.targets(&stage.volume) {
-            let removed = self.hide(&target.path, target.kind);
+            let removed = self.hide_target(&target);
             recovered.count(removed.and_then(|()| self.records.forget_target(&target.path).map_err(status::of)));
         }
         let unmounted = self.unmount_stage(stage);

@@ -1,6 +1,7 @@
 //! Staging a volume: mounting it once for this node. CSI v1.12, NodeStageVolume and NodeUnstageVolume.
 //!
 //! - The access is the narrowest of the key's grant, the access mode, the publication and the option `ro`.
+//! - A stage keeps the group for which it was first made; targets for other groups have mounts of their own (`group.rs`).
 //! - A failed stage leaves no mount and no record.
 //! - A repeated stage with another ticket keeps the mount, and records the ticket for the next time.
 //! - Only mounts in this node's records are unmounted: a call about any other volume or path changes nothing.
@@ -19,7 +20,7 @@ use super::record::Stage;
 use super::volumes::Request;
 use crate::capability::{Capability, Kind};
 use crate::context::PublishContext;
-use crate::mounter::{MountOptions, MountState};
+use crate::mounter::MountState;
 use crate::{path, status};
 
 impl Inner {
@@ -28,8 +29,13 @@ impl Inner {
         let path = path::parse("staging_target_path", &request.staging_target_path)?;
         let capability = Capability::parse(request.volume_capability.as_ref())?;
         let _guard = self.volume_locks.hold(volume)?;
-        let stage = self.stage_of(request, (volume, path), &capability)?;
-        match self.records.stage(volume) {
+        let mut stage = self.stage_of(request, (volume, path), &capability)?;
+        let known = self.records.stage(volume);
+        if let Some(known) = &known {
+            // Pods of several groups may use a volume, and the caller stages it for any of them.
+            stage.keep_group_of(known);
+        }
+        match known {
             Some(known) if known.is_alike(&stage) => self.renew(&known, &stage)?,
             Some(known) => return Err(staged_otherwise(&known, &stage)),
             None => self.stage_anew(&stage)?,
@@ -46,20 +52,7 @@ impl Inner {
         let context = PublishContext::parse(&request.publish_context)?;
         let asked = Request { volume, kind: capability.kind, context: &context, secrets: &request.secrets };
         let opened = self.volumes.open(&asked)?;
-        let flags = &capability.flags;
-        let read_only = opened.read_only || context.read_only || capability.mode.is_read_only() || flags.bind.read_only;
-        let options = MountOptions {
-            read_only,
-            uid: flags.uid,
-            gid: flags.gid,
-            umask: flags.umask,
-            prefix: flags.prefix.clone(),
-            // A device is no cache of a file that other nodes write.
-            direct: capability.kind == Kind::Block,
-            account_id: opened.account.as_ref().map(|account| account.id),
-            account: opened.account.map(|account| account.name),
-            credentials: opened.credentials,
-        };
+        let options = opened.mount_options(capability, context.read_only);
         let (volume, mode, kind) = (volume.to_owned(), capability.mode, capability.kind);
         Ok(Stage { volume, bucket_id: opened.bucket_id, path, mode, kind, inline: None, options })
     }

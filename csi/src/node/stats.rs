@@ -24,7 +24,7 @@ use crate::{health, path, status, volume_id};
 impl Inner {
     pub(super) fn stats(&self, request: &NodeGetVolumeStatsRequest) -> Result<NodeGetVolumeStatsResponse, Status> {
         let (stage, path) = self.volume_at(&request.volume_id, &request.volume_path)?;
-        let Report { usage, fault } = self.volumes.report(&stage)?;
+        let Report { usage, fault } = self.volumes.report(&self.mount_of(&stage, &path))?;
         let usage = match stage.kind {
             Kind::Mount => usage,
             Kind::Block => self.size_of_block(&stage)?,
@@ -69,13 +69,13 @@ impl Inner {
         if of_store.is_some() {
             return Ok(of_store);
         }
-        match self.mounter.state(&stage.path).map_err(status::of)? {
+        match self.mounter.state(&self.mount_of(stage, path).path).map_err(status::of)? {
             MountState::Ours(_) => {}
             MountState::Stale => return Ok(Some("the mount is dead; stage the volume again".into())),
             MountState::NotMounted | MountState::Other => return Ok(Some("the volume is not mounted".into())),
         }
-        let shown = match self.records.target(path).filter(|target| target.kind == Kind::Block) {
-            Some(target) => self.shows_device(stage, &target)?,
+        let shown = match self.records.target(path) {
+            Some(target) => self.shows_target(stage, &target)?,
             None => self.is_shown(stage, path, BindFlags::default())?,
         };
         Ok((!shown).then(|| format!("\"{}\" does not show the volume; publish it again", path.display())))

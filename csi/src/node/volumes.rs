@@ -12,10 +12,11 @@ use proto::csi::v1::{VolumeUsage, volume_usage::Unit};
 use tonic::Status;
 
 use super::record::Stage;
-use crate::capability::Kind;
+use crate::capability::{Capability, Kind};
 use crate::capacity::signed;
 use crate::context::PublishContext;
 use crate::credentials::Credentials;
+use crate::mounter::MountOptions;
 
 /// Disk space of a small file. Inodes are unlimited, so as many are reported as there is space for.
 const INODE_BYTES: u64 = 1024;
@@ -39,6 +40,30 @@ pub(super) struct Opened {
     pub(super) account: Option<Account>,
     /// What the session is opened with, at a store on another machine.
     pub(super) credentials: Option<Credentials>,
+}
+
+impl Opened {
+    /// How a volume that is opened like this is mounted for a capability. `read_only`: whether the request says so.
+    pub(super) fn mount_options(&self, capability: &Capability, read_only: bool) -> MountOptions {
+        let flags = &capability.flags;
+        // A device is one file, which its loop device alone has open.
+        let node_locks = capability.kind == Kind::Block || !capability.mode.needs_common_locks();
+        MountOptions {
+            read_only: self.read_only || read_only || capability.mode.is_read_only() || flags.bind.read_only,
+            uid: flags.uid,
+            gid: flags.gid.or(capability.group),
+            group_access: capability.group.is_some(),
+            no_exec: false,
+            umask: flags.umask,
+            prefix: flags.prefix.clone(),
+            // A device is no cache of a file that other nodes write.
+            direct: capability.kind == Kind::Block,
+            node_locks: Some(flags.node_locks.unwrap_or(node_locks)),
+            account_id: self.account.as_ref().map(|account| account.id),
+            account: self.account.as_ref().map(|account| account.name.clone()),
+            credentials: self.credentials.clone(),
+        }
+    }
 }
 
 /// Usage and health of a staged volume.

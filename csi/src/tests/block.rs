@@ -112,7 +112,7 @@ fn device() -> VolumeCapability {
     block(access_mode::Mode::MultiNodeMultiWriter)
 }
 
-fn volume(name: &str, required_bytes: i64) -> CreateVolumeRequest {
+pub(super) fn volume(name: &str, required_bytes: i64) -> CreateVolumeRequest {
     CreateVolumeRequest {
         name: name.into(),
         capacity_range: Some(CapacityRange { required_bytes, limit_bytes: 0 }),
@@ -128,7 +128,7 @@ fn copy_of(snapshot_id: &str, request: CreateVolumeRequest) -> CreateVolumeReque
 }
 
 impl Fixture {
-    async fn make_block(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
+    pub(super) async fn make_block(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
         Ok(self.controller.create_volume(Request::new(request)).await?.into_inner().volume.unwrap())
     }
 
@@ -151,14 +151,18 @@ impl Fixture {
         self.publish(NodePublishVolumeRequest { volume_capability: Some(device()), readonly, ..request }).await
     }
 
-    async fn snapshot(&self, volume: &str, name: &str) -> String {
+    pub(super) async fn snapshot(&self, volume: &str, name: &str) -> String {
         let request =
             CreateSnapshotRequest { source_volume_id: volume.into(), name: name.into(), ..Default::default() };
         let taken = self.controller.create_snapshot(Request::new(request)).await.unwrap().into_inner();
         taken.snapshot.unwrap().snapshot_id
     }
 
-    async fn expand(&self, volume: &str, required_bytes: i64) -> Result<ControllerExpandVolumeResponse, Status> {
+    pub(super) async fn expand(
+        &self,
+        volume: &str,
+        required_bytes: i64,
+    ) -> Result<ControllerExpandVolumeResponse, Status> {
         let request = ControllerExpandVolumeRequest {
             volume_id: volume.into(),
             capacity_range: Some(CapacityRange { required_bytes, limit_bytes: 0 }),

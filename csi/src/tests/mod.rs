@@ -4,10 +4,15 @@ mod block;
 mod controller;
 mod group;
 mod inline;
+mod metadata;
 mod modify;
+mod mount_group;
 mod node;
 mod recovery;
 mod remote;
+mod single_writer;
+mod template;
+mod topology;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
@@ -29,7 +34,7 @@ use tonic::{Code, Request, Status};
 
 use crate::bind::{BindFlags, Binder};
 use crate::node::Place;
-use crate::{Config, FS_TYPE, MountOptions, MountState, Mounter, Node, Nodes};
+use crate::{Config, FS_TYPE, MountOptions, MountState, Mounter, Node, Nodes, Topology};
 
 const DRIVER: &str = "csi.amphora.dev";
 const NODE: &str = "node-1";
@@ -175,6 +180,11 @@ async fn fixture() -> Fixture {
 }
 
 async fn start(nodes: Nodes) -> Fixture {
+    start_in(nodes, Topology::default()).await
+}
+
+/// A driver whose volumes can be used in one place only.
+async fn start_in(nodes: Nodes, topology: Topology) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options::new(dir.path().join("data"));
     options.clock = Arc::new(SystemClock);
@@ -183,7 +193,7 @@ async fn start(nodes: Nodes) -> Fixture {
     let store = tokio::task::spawn_blocking(|| objstore::open(options).unwrap()).await.unwrap();
     std::fs::create_dir(dir.path().join("staging")).unwrap();
     let machine = Arc::new(Machine::default());
-    let config = Config { nodes, ..config(dir.path()) };
+    let config = Config { nodes, topology, ..config(dir.path()) };
     let wire = (nodes == Nodes::Any).then(|| Arc::new(remote::Wire::new(&store, &machine)));
     let node = match &wire {
         Some(wire) => remote::node(wire, &machine, &config),
@@ -201,6 +211,7 @@ fn config(dir: &Path) -> Config {
         nodes: Nodes::Own,
         authority: Some(AUTHORITY.into()),
         max_volumes: 0,
+        topology: Topology::default(),
         state_dir: dir.join("node"),
     }
 }

@@ -52,6 +52,11 @@ impl Deposits {
         self.held.range(from..).next().map(|(_, deposit)| deposit)
     }
 
+    /// All deposits.
+    pub fn iter(&self) -> impl Iterator<Item = &Deposit> {
+        self.held.values()
+    }
+
     /// Closes a deposit. Returns whether it existed.
     pub fn remove(&mut self, id: u64) -> bool {
         self.held.remove(&id).is_some()

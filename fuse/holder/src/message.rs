@@ -7,8 +7,9 @@
 
 use super::packet::BYTES_MAX;
 
-/// The newest protocol version of this program.
-pub(super) const VERSION: u8 = 1;
+/// The newest protocol version of this program. Servers from version 2 on claim the mounts that they serve, so that the
+/// holder can tell which mounts have no server.
+pub(super) const VERSION: u8 = 2;
 /// The oldest protocol version of this program.
 pub(super) const VERSION_OLDEST: u8 = 1;
 /// The largest record of a deposit in bytes.

@@ -19,6 +19,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
 
+use super::attendant::Attendant;
 use super::deposits::{Deposit, Deposits, raise_open_files};
 use super::message::{Answer, Refusal, Request, VERSION, VERSION_OLDEST};
 use super::packet::{self, Packet};
@@ -36,6 +37,12 @@ const TICK: Duration = Duration::from_secs(1);
 const UNSERVED: Duration = Duration::from_secs(3);
 /// The longest pause between two attempts to start a server; each pause is twice the one before.
 const UNSERVED_MAX: Duration = Duration::from_secs(60);
+/// The version of the protocol from which on servers claim the mounts that they serve.
+const CLAIMS: u8 = 2;
+/// How long the holder looks for mounts without a server after a connection has ended: the process may take a while to end.
+const LOOKING: Duration = Duration::from_secs(10);
+/// The interval of these looks.
+const LOOK: Duration = Duration::from_millis(100);
 /// The delay after the system had no room for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -51,6 +58,13 @@ pub enum Lifetime {
 /// Starts the server of mounts, without waiting for it.
 pub type Starter = Box<dyn FnMut() + Send>;
 
+/// A connected server.
+struct Peer {
+    socket: OwnedFd,
+    /// The version of the protocol that it speaks; `None` before its first request but Hello.
+    version: Option<u8>,
+}
+
 /// A running holder.
 pub struct Service {
     listener: OwnedFd,
@@ -59,7 +73,7 @@ pub struct Service {
     place: (u64, u64),
     program: String,
     lifetime: Lifetime,
-    peers: Vec<OwnedFd>,
+    peers: Vec<Peer>,
     deposits: Deposits,
     /// Since when no server has been connected.
     alone_since: Instant,
@@ -67,6 +81,12 @@ pub struct Service {
     starter: Option<Starter>,
     /// How long no server has to be connected before one is started.
     unserved_max: Duration,
+    /// What looks after mounts without a server, if anything does.
+    attendant: Option<Box<dyn Attendant>>,
+    /// Whether the last server that asked for anything claims the mounts that it serves.
+    is_claimed: bool,
+    /// Until when the holder looks for mounts without a server, although servers are connected.
+    looks_until: Instant,
     /// Held open as long as the service exists.
     _lock: OwnedFd,
 }
@@ -95,6 +115,9 @@ impl Service {
             alone_since,
             starter: None,
             unserved_max: UNSERVED,
+            attendant: None,
+            is_claimed: true,
+            looks_until: alone_since,
             _lock: lock,
         })
     }
@@ -103,6 +126,12 @@ impl Service {
     #[must_use]
     pub fn with_starter(self, starter: Starter) -> Self {
         Self { starter: Some(starter), ..self }
+    }
+
+    /// Has `attendant` look after mounts while no server does.
+    #[must_use]
+    pub fn with_attendant(self, attendant: Box<dyn Attendant>) -> Self {
+        Self { attendant: Some(attendant), ..self }
     }
 
     /// Serves until it is no longer needed.
@@ -116,9 +145,11 @@ impl Service {
             let mut ready = self.wait()?.into_iter();
             let connecting = ready.next().unwrap_or(false);
             let peers = std::mem::take(&mut self.peers);
-            for (peer, ready) in peers.into_iter().zip(ready) {
-                if !ready || self.serve(&peer) {
+            for (mut peer, ready) in peers.into_iter().zip(ready) {
+                if !ready || self.serve(&mut peer) {
                     self.peers.push(peer);
+                } else {
+                    self.looks_until = Instant::now() + LOOKING;
                 }
             }
             if connecting {
@@ -130,6 +161,7 @@ impl Service {
                 self.deposits.remove_dead();
                 self.start_server();
             }
+            self.attend();
         }
         // Removed while the lock is held, so that no other holder owns the file, and only if it is still this holder's
         // socket.
@@ -148,6 +180,18 @@ impl Service {
         }
     }
 
+    /// Has mounts looked after that have no server. The server of an earlier version does not show that it is there.
+    fn attend(&mut self) {
+        let Some(attendant) = &mut self.attendant else { return };
+        let is_claimed = self.is_claimed && self.peers.iter().all(|peer| peer.version != Some(VERSION_OLDEST));
+        if !is_claimed {
+            attendant.look(&mut std::iter::empty());
+        } else if self.peers.is_empty() || Instant::now() < self.looks_until {
+            attendant.look(&mut self.deposits.iter());
+        }
+        attendant.attend();
+    }
+
     fn is_over(&self) -> bool {
         let needed = !self.peers.is_empty() || !self.deposits.is_empty() || self.alone_since.elapsed() < GRACE;
         self.lifetime == Lifetime::WhileNeeded && !needed
@@ -155,22 +199,38 @@ impl Service {
 
     /// Waits for events: first the listener's, then each peer's.
     fn wait(&self) -> Result<Vec<bool>> {
-        let sockets = std::iter::once(&self.listener).chain(&self.peers);
+        let sockets = std::iter::once(&self.listener).chain(self.peers.iter().map(|peer| &peer.socket));
         let mut asked: Vec<_> = sockets.map(|socket| PollFd::new(socket, PollFlags::IN)).collect();
-        let idle = self.deposits.is_empty() && self.lifetime == Lifetime::Forever;
-        let tick = Timespec { tv_sec: TICK.as_secs().cast_signed(), tv_nsec: 0 };
-        let limit = (self.peers.is_empty() && !idle).then_some(&tick);
-        match poll(&mut asked, limit) {
-            Ok(_) => Ok(asked.iter().map(|socket| !socket.revents().is_empty()).collect()),
-            Err(Errno::INTR) => Ok(vec![false; asked.len()]),
+        let count = asked.len();
+        let wakes = self.attendant.as_ref().map(|attendant| attendant.wakes()).unwrap_or_default();
+        asked.extend(wakes.into_iter().map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)));
+        let limit = self
+            .limit()
+            .map(|limit| Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() });
+        match poll(&mut asked, limit.as_ref()) {
+            Ok(_) => Ok(asked[..count].iter().map(|socket| !socket.revents().is_empty()).collect()),
+            Err(Errno::INTR) => Ok(vec![false; count]),
             Err(errno) => Err(errno.into()),
         }
+    }
+
+    /// How long to wait for events; `None` without a limit.
+    fn limit(&self) -> Option<Duration> {
+        let now = Instant::now();
+        let idle = self.deposits.is_empty() && self.lifetime == Lifetime::Forever;
+        let tick = (self.peers.is_empty() && !idle).then_some(TICK);
+        let look = (self.attendant.is_some() && !self.deposits.is_empty() && now < self.looks_until).then_some(LOOK);
+        let due = self.attendant.as_ref().and_then(|attendant| attendant.due());
+        let due = due.map(|due| due.saturating_duration_since(now));
+        [tick, look, due].into_iter().flatten().min()
     }
 
     fn accept(&mut self) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         match accept_with(&self.listener, flags) {
-            Ok(peer) if self.peers.len() < PEERS_MAX && may_connect(&peer) => self.peers.push(peer),
+            Ok(peer) if self.peers.len() < PEERS_MAX && may_connect(&peer) => {
+                self.peers.push(Peer { socket: peer, version: None });
+            }
             // The peer may not connect, or there are too many: the connection is closed.
             Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => {}
             Err(_) => std::thread::sleep(PAUSE),
@@ -178,16 +238,22 @@ impl Service {
     }
 
     /// Answers one packet. Returns `false` if the peer is gone or broke the protocol.
-    fn serve(&mut self, peer: &OwnedFd) -> bool {
-        let packet = match packet::receive(peer) {
-            Ok(Some(packet)) => packet,
+    fn serve(&mut self, peer: &mut Peer) -> bool {
+        let decoded = match packet::receive(&peer.socket) {
+            Ok(Some(packet)) => (Request::decode(&packet.bytes), packet),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                return send(peer, VERSION, &Answer::Refused(Refusal::Malformed));
+                return send(&peer.socket, VERSION, &Answer::Refused(Refusal::Malformed));
             }
             Ok(None) | Err(_) => return false,
         };
-        match Request::decode(&packet.bytes) {
+        let (request, packet) = decoded;
+        if let Ok((version, Request::Deposit { .. } | Request::Next { .. })) = request {
+            peer.version = Some(version);
+            self.is_claimed = version >= CLAIMS;
+        }
+        let peer = &peer.socket;
+        match request {
             Ok((_, Request::Hello)) => {
                 send(peer, VERSION, &Answer::Hello { version: VERSION, program: self.program.clone() })
             }
@@ -195,7 +261,11 @@ impl Service {
                 send(peer, VERSION, &Answer::Refused(Refusal::Version))
             }
             Ok((version, Request::Next { from })) => self.give(peer, version, from),
-            Ok((version, request)) => send(peer, version, &self.change(request, packet)),
+            Ok((version, request)) => {
+                // What was kept of the deposit for an attendant is looked at again.
+                self.looks_until = self.looks_until.max(Instant::now() + LOOK);
+                send(peer, version, &self.change(request, packet))
+            }
             Err(refusal) => send(peer, VERSION, &Answer::Refused(refusal)),
         }
     }

@@ -13,7 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 
 use super::message::{Answer, Request, VERSION};
 use super::packet;
-use super::{Deposit, Error, FdHolder, Holder, Lifetime, Service};
+use super::{Attendant, Deposit, Error, FdHolder, Holder, Lifetime, Service};
 
 const LIMIT: Duration = Duration::from_secs(10);
 
@@ -71,6 +71,60 @@ fn deposits_outlive_their_depositor() {
     drop(second);
     running.join().unwrap().unwrap();
     assert!(!path.exists());
+}
+
+/// Tells which deposits it was shown last.
+struct Watching(mpsc::Sender<Vec<u64>>);
+
+impl Attendant for Watching {
+    fn look(&mut self, deposits: &mut dyn Iterator<Item = &Deposit>) {
+        // The test may be over.
+        let _ = self.0.send(deposits.map(|deposit| deposit.id).collect());
+    }
+
+    fn wakes(&self) -> Vec<std::os::fd::BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+
+    fn attend(&mut self) {}
+}
+
+#[test]
+fn mounts_without_a_server_are_looked_after_unless_a_server_that_does_not_claim_them_may_have_them() {
+    let (_folder, path) = rig();
+    let (shown, looks) = mpsc::channel();
+    let service = Service::bind(&path, "", Lifetime::WhileNeeded).unwrap();
+    let service = service.with_attendant(Box::new(Watching(shown)));
+    let running = std::thread::spawn(|| service.run());
+    let server = Holder::connect(&path).unwrap();
+    let (_read, write) = pipe();
+    server.deposit(1, b"", &[write.as_fd()]).unwrap();
+    server.deposit(2, b"", &[write.as_fd()]).unwrap();
+    drop(server);
+    let sees = |what: &str, ids: &[u64]| wait_until(what, || looks.try_iter().last().is_some_and(|last| last == ids));
+    sees("both", &[1, 2]);
+    let server = Holder::connect(&path).unwrap();
+    server.withdraw(2).unwrap();
+    sees("the one that is left, although a server is connected: it may wait for its store", &[1]);
+    drop(server);
+    let old = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+    connect(&old, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    packet::send(&old, &Request::Next { from: 0 }.encode(1), &[]).unwrap();
+    packet::receive(&old).unwrap().unwrap();
+    sees("none", &[]);
+    drop(old);
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(looks.try_iter().all(|shown| shown.is_empty()), "its connection may have broken");
+    let server = Holder::connect(&path).unwrap();
+    assert_eq!(server.list().unwrap().len(), 1);
+    sees("the one that is left", &[1]);
+    server.withdraw(1).unwrap();
+    drop(server);
+    running.join().unwrap().unwrap();
 }
 
 #[test]

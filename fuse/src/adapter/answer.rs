@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use objstore_files::{Attr, FileSession, NAME_BYTES_MAX, Space};
+use objstore_files::{Attr, FileSession, HeldLock, NAME_BYTES_MAX, Space};
 
-use super::convert::{BLOCK_BYTES, attributes, time};
+use super::convert::{BLOCK_BYTES, attributes, lock_reply, time};
 use crate::opened::{BackingId, Opened};
 use crate::ops::names::Created;
 use crate::ops::xattrs::Fitted;
@@ -65,6 +65,7 @@ pub(super) enum Answer {
     OpenedDirectory(u64),
     Created(Created),
     Space(Space),
+    Lock(Option<HeldLock>),
     Fitted(Fitted),
     Ioctl(Bytes),
     Listing(Listing),
@@ -117,6 +118,7 @@ impl Answer {
                 frame.open(&open(&created.opened));
             }
             Self::Space(space) => frame.space(&free(space)),
+            Self::Lock(held) => frame.lock(&lock_reply(*held)),
             Self::Done | Self::Bytes(_) | Self::Text(_) | Self::Fitted(_) | Self::Listing(_) | Self::Ioctl(_) => {}
         }
         frame

@@ -1,12 +1,15 @@
 //! Conversions between the FUSE protocol's types and the file system's types.
 
 use objstore_base::clock::Timestamp;
-use objstore_files::{Attr, Kind};
+use objstore_files::{Attr, HeldLock, Kind, LockKind, LockMode, LockOwner, LockRange};
+use rustix::io::Errno;
 
 use crate::caller::Caller;
+use crate::errno::Result;
 use crate::ops::attributes::{Wanted, When};
+use crate::ops::locks::LockCall;
 use crate::stats::Op;
-use crate::wire::{self, Attributes, Context, Operation, SetAttr, Time};
+use crate::wire::{self, Attributes, Context, FileLock, LockReply, LockType, Operation, Request, SetAttr, Time};
 
 /// The unit of statfs(2), and the block size shown.
 pub(super) const BLOCK_BYTES: u32 = 4096;
@@ -62,6 +65,35 @@ pub(super) fn attributes(attr: &Attr) -> Attributes {
     }
 }
 
+/// A lock of a node, or its end.
+pub(super) fn lock_call(node: u64, lock: FileLock) -> Result<LockCall> {
+    let FileLock { handle, owner, first, last, lock_type, pid, is_flock } = lock;
+    let mode = match lock_type {
+        LockType::Shared => Some(LockMode::Shared),
+        LockType::Exclusive => Some(LockMode::Exclusive),
+        LockType::Unlocked => None,
+    };
+    let kind = if is_flock { LockKind::Whole } else { LockKind::Ranges };
+    let range = LockRange::new(first, last).ok_or(Errno::INVAL)?;
+    Ok(LockCall { node, by: LockOwner { owner, handle, pid }, kind, range, mode })
+}
+
+/// The lock that a request waits for, if it is one that waits.
+pub(super) fn awaited_lock(request: &Request<'_>) -> Option<(LockCall, LockMode)> {
+    let Operation::SetLock { lock, wait: true } = request.operation else { return None };
+    let call = lock_call(request.context.node, lock).ok()?;
+    call.mode.map(|mode| (call, mode))
+}
+
+/// The reply to a question for the lock that is in the way.
+pub(super) fn lock_reply(held: Option<HeldLock>) -> LockReply {
+    let Some(HeldLock { mode, range, pid }) = held else {
+        return LockReply { first: 0, last: 0, lock_type: LockType::Unlocked, pid: 0 };
+    };
+    let lock_type = if mode == LockMode::Shared { LockType::Shared } else { LockType::Exclusive };
+    LockReply { first: range.first(), last: range.last(), lock_type, pid }
+}
+
 fn type_bits(kind: Kind) -> u32 {
     match kind {
         Kind::File => libc::S_IFREG,
@@ -115,7 +147,9 @@ pub(super) fn op(operation: &Operation<'_>) -> Option<Op> {
         Operation::Seek { .. } => Op::Seek,
         Operation::CopyRange(_) => Op::CopyRange,
         Operation::Ioctl { .. } => Op::Ioctl,
+        Operation::GetLock(_) | Operation::SetLock { .. } => Op::Lock,
         Operation::Init
+        | Operation::Interrupt(_)
         | Operation::Destroy
         | Operation::NotifyReply
         | Operation::Refused(_)

@@ -20,11 +20,11 @@ use objstore_files::RequestId;
 use crate::fs::Parts;
 use crate::opened::Backing;
 use crate::options::REQUEST_BYTES_MAX;
-use crate::stats::Call;
+use crate::stats::{Call, Op};
 use crate::wire;
 
 pub use crate::wire::keep_processors_awake;
-pub(crate) use crate::wire::{Agreement, Feature, Pause};
+pub(crate) use crate::wire::{Agreement, Feature, Left, Pause, StandIn};
 pub(crate) use notices::Notices;
 
 /// The most requests that the kernel may have in flight in the background, such as readahead.
@@ -35,7 +35,7 @@ const BACKGROUND_MAX: u16 = 64;
 /// - EXPLICIT_INVAL_DATA in place of AUTO_INVAL_DATA: the latter drops a file's pages whenever its mtime changes, so
 ///   also after each write through this mount. The feed is exact.
 /// - No writeback cache: a write is in the store when write(2) returns, and S3 sees it.
-/// - No POSIX_LOCKS or FLOCK_LOCKS: the kernel keeps locks itself.
+/// - POSIX_LOCKS and FLOCK_LOCKS if the store keeps file locks ([`LOCKS`]); otherwise the kernel keeps them itself.
 /// - No ATOMIC_O_TRUNC: with it, an open of a running program for O_RDONLY | O_TRUNC truncates the file before the
 ///   kernel finds that it must not (ETXTBSY).
 const WISHES: &[Feature] = &[
@@ -60,14 +60,18 @@ const WISHES: &[Feature] = &[
     Feature::Passthrough,   // large files are read by passthrough
 ];
 
+/// The features of a mount whose store keeps file locks.
+const LOCKS: &[Feature] = &[Feature::PosixLocks, Feature::FlockLocks];
+
 /// A new mount whose INIT is not answered yet.
 pub(crate) struct Hello(wire::Hello);
 
 impl Hello {
     /// Reads the INIT request and fixes the reply without sending it.
-    pub fn read(device: OwnedFd) -> io::Result<Self> {
+    pub fn read(device: OwnedFd, keeps_locks: bool) -> io::Result<Self> {
+        let locks = if keeps_locks { LOCKS } else { &[] };
         let limits = wire::Limits { request_bytes: REQUEST_BYTES_MAX, background: BACKGROUND_MAX };
-        wire::Hello::read(device, wire::Features::new(WISHES), limits).map(Self)
+        wire::Hello::read(device, wire::Features::new(&[WISHES, locks].concat()), limits).map(Self)
     }
 
     /// The agreement for a later takeover; it is deposited before the reply is sent.
@@ -104,6 +108,31 @@ impl Session {
     /// Whether the kernel granted a requested feature.
     pub fn has(&self, feature: Feature) -> bool {
         self.0.has(feature)
+    }
+
+    /// Whether the kernel asks for file locks.
+    pub fn keeps_locks(&self) -> bool {
+        LOCKS.iter().all(|feature| self.has(*feature))
+    }
+
+    /// The mount's descriptor.
+    pub fn device(&self) -> BorrowedFd<'_> {
+        self.0.device().as_fd()
+    }
+
+    /// The size of a buffer for [`Self::stand_in`].
+    pub fn buffer_bytes(&self) -> usize {
+        self.0.buffer_bytes()
+    }
+
+    /// A buffer for [`Self::stand_in`], all of it resident.
+    pub fn buffer(&self) -> Vec<u8> {
+        self.0.buffer()
+    }
+
+    /// Stands in for a server that does not run: see [`wire::Session::stand_in`].
+    pub fn stand_in(&self, buffer: &mut [u8], by: &mut impl wire::StandIn) -> io::Result<wire::Left> {
+        self.0.stand_in(buffer, by)
     }
 
     /// A sender of notices to the kernel.
@@ -154,6 +183,15 @@ fn reads_names(operation: &wire::Operation<'_>) -> bool {
     matches!(operation, Lookup(_) | ReadDir(_) | ReadDirPlus(_))
 }
 
+/// The reply to a request that waits for a lock.
+fn answered_later(reply: wire::Reply<'_>) -> crate::locks::Answer {
+    let later = reply.later();
+    Box::new(move |locked| match locked {
+        Ok(()) => later.done(),
+        Err(errno) => later.refuse(errno.raw_os_error()),
+    })
+}
+
 /// Passes requests to the file system and counts them.
 struct Adapter(Parts);
 
@@ -161,8 +199,16 @@ impl wire::Service for Adapter {
     fn serve(&self, request: &wire::Request<'_>, reply: wire::Reply<'_>) {
         let started = Instant::now();
         let parts = &self.0;
+        if let wire::Operation::Interrupt(interrupted) = request.operation {
+            return parts.locks.interrupt(interrupted);
+        }
         let id = RequestId { unique: request.context.unique, resent: request.context.resent };
         let files = parts.session.serving(convert::told_caller(&request.context), id);
+        if let Some(wanted) = convert::awaited_lock(request) {
+            parts.serving(&files).wait_for_lock(request.context.unique, wanted, answered_later(reply));
+            let (op, node) = (Op::Lock, request.context.node);
+            return parts.stats.call(Call { op, node, name: None, took: started.elapsed(), errno: None });
+        }
         // Until the answer is sent.
         let _reading = reads_names(&request.operation).then(|| parts.sharing.begin());
         let result = serve::answer(&parts.serving(&files), request);

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use rustix::io::Errno;
 
 use super::answer::{Answer, Limits};
-use super::convert::{caller, listed_kind, wanted};
+use super::convert::{caller, listed_kind, lock_call, wanted};
 use crate::caller::Caller;
 use crate::errno::Result;
 use crate::fs::Fs;
@@ -48,11 +48,15 @@ pub(super) fn answer(fs: &Fs<'_>, request: &Request<'_>) -> Result<Answer> {
         }
         Operation::Read { offset, size } => fs.read(node, offset, size).map(Answer::Bytes),
         Operation::Write(write) => fs.write(place(node, &write), write.data).map(Answer::Written),
-        Operation::Flush { handle } => {
-            fs.flush(node, OpenFile::decode(handle));
+        Operation::Flush { handle, owner } => {
+            fs.flush(node, OpenFile::decode(handle), owner);
             Ok(Answer::Done)
         }
-        Operation::Release { handle } => fs.release(node, OpenFile::decode(handle), asked).map(done),
+        Operation::Release { handle, flock_owner } => {
+            fs.release(node, OpenFile::decode(handle), flock_owner, asked).map(done)
+        }
+        Operation::GetLock(lock) => fs.lock_in_the_way(lock_call(node, lock)?).map(Answer::Lock),
+        Operation::SetLock { lock, .. } => fs.set_lock(lock_call(node, lock)?).map(done),
         Operation::Sync { data_only } => fs.sync(node, data_only).map(done),
         Operation::SyncDir => fs.sync(node, false).map(done),
         Operation::SyncFs => fs.sync_volume().map(done),
@@ -77,6 +81,7 @@ pub(super) fn answer(fs: &Fs<'_>, request: &Request<'_>) -> Result<Answer> {
             fs.ioctl(node, Ioctl { command, data, room: room as usize }).map(Answer::Ioctl)
         }
         Operation::Init
+        | Operation::Interrupt(_)
         | Operation::Destroy
         | Operation::NotifyReply
         | Operation::Refused(_)

@@ -19,8 +19,9 @@ use crate::handles::Names;
 
 /// Size of a READDIRPLUS entry in bytes, without its name.
 const ENTRY_BYTES: usize = 152;
-/// The most names looked up at once, so that no attributes are older than necessary.
-const TOGETHER_MAX: usize = 64;
+/// The most names looked up at once, so that no attributes are older than necessary: as many as a store on another machine
+/// looks up in one call.
+const TOGETHER_MAX: usize = 256;
 
 /// A position in a directory stream: the directory, its handle, and the cookie to continue at.
 #[derive(Clone, Copy, Debug)]

@@ -3,9 +3,10 @@
 //! - A write is in the store when it is answered, so it survives this process. For a file open with O_DSYNC or O_SYNC
 //!   the kernel itself sends FSYNC after each write, except with direct I/O (FOPEN_DIRECT_IO), where the WRITE carries
 //!   the flag.
-//! - close(2) has nothing to flush and sends no request (FOPEN_NOFLUSH): pages of a shared mapping are written back
-//!   when it is unmapped. In a bucket with versioning, a writer's close does send FLUSH, so that the next writer finds
-//!   the version complete though RELEASE may come later.
+//! - close(2) has nothing to flush. It sends FLUSH where the store keeps file locks, which end with it; the store is asked
+//!   only if the file has locks. In a bucket with versioning, a writer's FLUSH says that the next writer finds the version
+//!   complete, though RELEASE may come later. Without either no request is sent (FOPEN_NOFLUSH): pages of a shared mapping
+//!   are written back when it is unmapped.
 //! - Opening never drops the kernel's pages (KEEP_CACHE): writes through this mount are in them, and the feed reports
 //!   those of other clients page by page before an S3 write is answered. Two mounts of one bucket see each other's
 //!   writes as fast as the feed runs: the writer does not wait for the other mount, because two writing mounts could
@@ -97,21 +98,26 @@ impl Fs<'_> {
     }
 
     /// A descriptor of a file is being closed, possibly the last; close(2) has not returned yet.
-    pub fn flush(&self, node: u64, file: OpenFile) {
-        if file.number != 0 {
+    pub fn flush(&self, node: u64, file: OpenFile, owner: u64) {
+        self.end_locks_of_process(node, owner);
+        if file.is_announced(self.locks.are_kept()) {
             announced(self.files.closing(self.view.ino(node), file.encode()));
         }
     }
 
     /// The last descriptor of an open(2) was closed.
-    pub fn release(&self, node: u64, file: OpenFile, asked: Asked) -> Result<()> {
+    pub fn release(&self, node: u64, file: OpenFile, flock_owner: Option<u64>, asked: Asked) -> Result<()> {
         self.opens.release(node, asked);
+        self.end_locks_of_file(node, file, flock_owner);
         if !file.writable {
             return Ok(());
         }
         let ino = self.view.ino(node);
         let closed = self.files.close_writer(ino, file.life != self.session.about().life);
-        announced(self.files.closed(ino, file.encode()));
+        // As FLUSH announced it.
+        if file.is_announced(self.locks.are_kept()) {
+            announced(self.files.closed(ino, file.encode()));
+        }
         closed.map_err(|error| errno::of_sync(&error))
     }
 

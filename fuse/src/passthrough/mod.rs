@@ -54,6 +54,8 @@ pub(crate) struct OpenOptions {
     pub page_cache: bool,
     /// Open new files that are only written with direct I/O; such files can still be mapped.
     pub write_past: bool,
+    /// Give each open file a number and announce each close, because the store keeps file locks.
+    pub locks: bool,
 }
 
 /// The open files of a mount.
@@ -118,8 +120,13 @@ impl Opens {
         let writable = is_writer(flags);
         // If versioning cannot be read now, announcing the close does no harm.
         let told = writable && self.session.own().keeps_versions().unwrap_or(true);
-        let number = || self.last.fetch_add(1, Ordering::Relaxed) % OpenFile::NUMBER_MAX + 1;
-        OpenFile { writable, number: if told { number() } else { 0 }, life: self.session.about().life }
+        let below = |limit: u32| self.last.fetch_add(1, Ordering::Relaxed) % limit + 1;
+        let number = match (self.open_options.locks, told) {
+            (false, false) => 0,
+            (false, true) => below(OpenFile::NUMBER_MAX),
+            (true, told) => below(OpenFile::WRITER_BIT - 1) | if told { OpenFile::WRITER_BIT } else { 0 },
+        };
+        OpenFile { writable, number, life: self.session.about().life }
     }
 
     /// Opens a file with the flags of open(2).

@@ -16,6 +16,7 @@ mod folder_pair;
 mod fresh;
 mod idmapped;
 mod lifecycle;
+mod locks;
 mod names;
 mod passthrough;
 mod paths;

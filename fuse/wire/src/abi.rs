@@ -76,12 +76,16 @@ pub(super) mod opcode {
 pub enum Feature {
     /// Several reads of a file at a time (reading ahead).
     AsyncRead = 0,
+    /// The server keeps the byte-range locks of fcntl(2).
+    PosixLocks = 1,
     /// Lookups of "." and ".." on any node: file handles (name_to_handle_at(2)) work.
     ExportSupport = 4,
     /// Writes larger than one page.
     BigWrites = 5,
     /// The request carries the umask; the kernel does not apply it.
     DontMask = 6,
+    /// The server keeps the whole-file locks of flock(2).
+    FlockLocks = 10,
     /// READDIRPLUS: names with their attributes.
     DoReadDirPlus = 13,
     /// READDIRPLUS only where it helps.
@@ -174,6 +178,10 @@ pub(super) mod write {
 
 /// FUSE_SETXATTR_ACL_KILL_SGID.
 pub(super) const SETXATTR_ACL_KILL_SGID: u32 = 1 << 0;
+/// FUSE_RELEASE_FLOCK_UNLOCK.
+pub(super) const RELEASE_FLOCK_UNLOCK: u32 = 1 << 1;
+/// FUSE_LK_FLOCK.
+pub(super) const LK_FLOCK: u32 = 1 << 0;
 /// FUSE_FSYNC_FDATASYNC.
 pub(super) const FSYNC_FDATASYNC: u32 = 1 << 0;
 

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -61,10 +62,15 @@ impl Device {
 
     /// Whether a message can be read or the mount is gone.
     pub(crate) fn is_ready(&self) -> bool {
+        self.is_ready_within(Duration::ZERO)
+    }
+
+    /// Whether a message can be read or the mount is gone, now or within `limit`.
+    pub(crate) fn is_ready_within(&self, limit: Duration) -> bool {
         let mut descriptors = [PollFd::new(&self.0, PollFlags::IN)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let limit = Timespec { tv_sec: limit.as_secs().cast_signed(), tv_nsec: limit.subsec_nanos().into() };
         // After a failed poll the next read reports the error.
-        poll(&mut descriptors, Some(&at_once)).unwrap_or(1) > 0
+        poll(&mut descriptors, Some(&limit)).unwrap_or(1) > 0
     }
 
     /// Sends a message.

@@ -80,7 +80,7 @@ impl Drop for Waiter {
 }
 
 /// A real-time signal that no other part of the program uses.
-fn signal() -> i32 {
+pub(super) fn signal() -> i32 {
     libc::SIGRTMIN() + 7
 }
 
@@ -112,7 +112,7 @@ fn look(waiters: &mut Vec<Weak<Waiter>>) {
 }
 
 /// Installs a handler that does nothing, so that the signal only interrupts system calls.
-fn handle_signal() -> bool {
+pub(super) fn handle_signal() -> bool {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: an action of zeros has no flags and no mask; without SA_RESTART the interrupted call returns. The handler
     // does nothing, which is safe in any thread at any time.

@@ -8,6 +8,7 @@
 //!   descriptor that another process holds open can be asked for again (RESEND).
 
 mod abi;
+mod alarm;
 mod awake;
 mod backing;
 mod device;
@@ -18,6 +19,7 @@ mod fields;
 pub mod fuzzed;
 mod idle;
 mod init;
+mod lock;
 mod notify;
 mod operation;
 mod polling;
@@ -25,6 +27,7 @@ mod refusing;
 mod reply;
 mod request;
 mod session;
+mod stand_in;
 mod workers;
 
 pub use abi::{Feature, Features};
@@ -33,9 +36,11 @@ pub use backing::{close_backing, open_backing};
 pub use device::Device;
 pub use dirent::{Listing, Name};
 pub use init::{Agreement, Hello, Limits};
+pub use lock::{FileLock, LockReply, LockType};
 pub use notify::{Notice, message, notify, told};
 pub use operation::{CopyRange, New, Operation, ReadDir, SetAttr, Time, When, Write};
 pub use refusing::refuse_all;
 pub use reply::{Attributes, Entry, Frame, OpenReply, SpaceReply, Statx};
 pub use request::{Context, Request};
-pub use session::{Pause, Reply, Running, Service, Session};
+pub use session::{LaterReply, Pause, Reply, Running, Service, Session};
+pub use stand_in::{Left, StandIn};

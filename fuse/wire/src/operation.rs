@@ -2,8 +2,12 @@
 
 use std::ffi::OsStr;
 
-use super::abi::{FSYNC_FDATASYNC, Feature, Features, SETXATTR_ACL_KILL_SGID, opcode, setattr, write as write_flags};
+use super::abi::{
+    FSYNC_FDATASYNC, Feature, Features, RELEASE_FLOCK_UNLOCK, SETXATTR_ACL_KILL_SGID, opcode, setattr,
+    write as write_flags,
+};
 use super::fields::{Fields, Malformed};
+use super::lock::{FileLock, interrupted};
 
 /// A point in time: seconds since 1970, negative before, and the nanoseconds after them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -195,12 +199,27 @@ pub enum Operation<'a> {
     Flush {
         /// The open file or directory.
         handle: u64,
+        /// The process that closes it, as an owner of byte-range locks.
+        owner: u64,
     },
     /// RELEASE: the last descriptor of an open(2) is closed.
     Release {
         /// The open file or directory.
         handle: u64,
+        /// The open file description as an owner of locks, if flock(2) was called for it.
+        flock_owner: Option<u64>,
     },
+    /// GETLK: the lock that would keep one from being granted.
+    GetLock(FileLock),
+    /// SETLK, SETLKW: locks or unlocks.
+    SetLock {
+        /// The lock.
+        lock: FileLock,
+        /// Whether to wait until it is granted.
+        wait: bool,
+    },
+    /// INTERRUPT: the caller of the request with this number received a signal. It takes no answer.
+    Interrupt(u64),
     /// FSYNC: makes a file durable.
     Sync {
         /// Whether attributes may be left out (fdatasync(2)).
@@ -312,8 +331,13 @@ impl<'a> Operation<'a> {
             opcode::CREATE | opcode::TMPFILE => create(f, code)?,
             opcode::READ => read(f)?,
             opcode::WRITE => Self::Write(write(f)?),
-            opcode::FLUSH => Self::Flush { handle: f.u64()? },
-            opcode::RELEASE => Self::Release { handle: f.u64()? },
+            opcode::FLUSH => flush(f)?,
+            opcode::RELEASE => release(f)?,
+            opcode::GETLK if keeps_locks(features) => Self::GetLock(FileLock::decode(f)?),
+            opcode::SETLK | opcode::SETLKW if keeps_locks(features) => {
+                Self::SetLock { lock: FileLock::decode(f)?, wait: code == opcode::SETLKW }
+            }
+            opcode::INTERRUPT if keeps_locks(features) => Self::Interrupt(interrupted(f)?),
             opcode::FSYNC => sync(f)?,
             opcode::FSYNCDIR => Self::SyncDir,
             opcode::SYNCFS => Self::SyncFs,
@@ -332,9 +356,9 @@ impl<'a> Operation<'a> {
             opcode::INIT => Self::Init,
             opcode::DESTROY => Self::Destroy,
             opcode::NOTIFY_REPLY => Self::NotifyReply,
-            // Requests end by themselves: after ENOSYS the kernel waits for them and sends no further INTERRUPT.
+            // Only locks are waited for. After ENOSYS the kernel sends no further INTERRUPT.
             opcode::INTERRUPT => Self::Refused(libc::ENOSYS),
-            // The kernel checks permissions and keeps locks, and every file is always ready.
+            // The kernel checks permissions, keeps locks unless INIT agreed otherwise, and every file is always ready.
             opcode::ACCESS | opcode::GETLK | opcode::SETLK | opcode::SETLKW => Self::Refused(libc::ENOSYS),
             opcode::POLL | opcode::BMAP => Self::Refused(libc::ENOSYS),
             opcode::IOCTL => ioctl(f)?,
@@ -364,7 +388,7 @@ impl<'a> Operation<'a> {
 
     /// Whether the kernel waits for an answer.
     pub fn is_answered(&self) -> bool {
-        !matches!(self, Self::Forget(_) | Self::BatchForget(_) | Self::NotifyReply)
+        !matches!(self, Self::Forget(_) | Self::BatchForget(_) | Self::NotifyReply | Self::Interrupt(_))
     }
 }
 
@@ -451,6 +475,24 @@ fn write<'a>(f: &mut Fields<'a>) -> Result<Write<'a>, Malformed> {
         kill_privileges: how & write_flags::KILL_SUIDGID != 0,
         data: f.bytes(size as usize)?,
     })
+}
+
+/// Whether the server keeps file locks. A kernel offers both kinds or none.
+fn keeps_locks(features: Features) -> bool {
+    features.has(Feature::PosixLocks) && features.has(Feature::FlockLocks)
+}
+
+fn flush<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
+    let handle = f.u64()?;
+    f.skip(8)?;
+    Ok(Operation::Flush { handle, owner: f.u64()? })
+}
+
+fn release<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {
+    let handle = f.u64()?;
+    f.skip(4)?;
+    let (flags, owner) = (f.u32()?, f.u64()?);
+    Ok(Operation::Release { handle, flock_owner: (flags & RELEASE_FLOCK_UNLOCK != 0).then_some(owner) })
 }
 
 fn sync<'a>(f: &mut Fields<'a>) -> Result<Operation<'a>, Malformed> {

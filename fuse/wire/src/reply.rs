@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::time::Duration;
 
 use super::abi::{OUT_HEADER_BYTES, open};
+use super::lock::LockReply;
 use super::operation::Time;
 
 /// The largest body with a fixed layout, STATX, in bytes.
@@ -156,6 +157,12 @@ impl Frame {
     /// fuse_getxattr_out: the size of a value, for a request with no room.
     pub fn size(&mut self, bytes: u32) {
         self.u32(bytes).u32(0);
+    }
+
+    /// fuse_lk_out: the lock that is in the way.
+    pub fn lock(&mut self, lock: &LockReply) {
+        let ([first, last], [lock_type, pid]) = lock.fields();
+        self.u64(first).u64(last).u32(lock_type).u32(pid);
     }
 
     /// fuse_ioctl_out of a successful call, which precedes the bytes for the caller.

@@ -24,6 +24,7 @@ use super::operation::Operation;
 use super::polling::{AdaptivePolling, RequestRate};
 use super::reply::Frame;
 use super::request::{Context, Request, Unreadable};
+use super::stand_in::{Left, StandIn, stand_in};
 use super::workers::Workers;
 
 /// How often a pause checks whether the last replies are sent.
@@ -55,6 +56,30 @@ impl Reply<'_> {
     /// Sends a body of fixed layout followed by raw bytes.
     pub fn send_with(self, mut frame: Frame, bytes: &[u8]) {
         report(self.device.send_both(frame.seal_with(self.ticket, bytes.len()), bytes));
+    }
+
+    /// Sends an error number.
+    pub fn refuse(self, errno: i32) {
+        report(self.device.send(Frame::new().seal_error(self.ticket, errno)));
+    }
+
+    /// The reply, to be sent later by any thread: the request waits, and no thread waits with it. Until it is sent, the
+    /// request is one that the next process is asked again.
+    pub fn later(self) -> LaterReply {
+        LaterReply { device: self.device.clone(), ticket: self.ticket }
+    }
+}
+
+/// The reply to a request that waits, to be sent once.
+pub struct LaterReply {
+    device: Device,
+    ticket: u64,
+}
+
+impl LaterReply {
+    /// Sends success without a body.
+    pub fn done(self) {
+        report(self.device.send(Frame::new().seal(self.ticket)));
     }
 
     /// Sends an error number.
@@ -102,6 +127,26 @@ impl Session {
     /// Whether the kernel granted a requested feature.
     pub fn has(&self, feature: Feature) -> bool {
         self.0.features.has(feature)
+    }
+
+    /// The size of a buffer for [`Self::stand_in`].
+    pub fn buffer_bytes(&self) -> usize {
+        WRITE_HEADER_BYTES + self.0.request_bytes
+    }
+
+    /// A buffer for [`Self::stand_in`].
+    pub fn buffer(&self) -> Vec<u8> {
+        // Resident from the start: see `Shared::buffer`.
+        vec![1; self.buffer_bytes()]
+    }
+
+    /// Reads all requests that wait while no server runs, answers those that may be answered, and gives the others back to
+    /// the kernel. Only for a process that keeps all others from reading the device meanwhile.
+    ///
+    /// # Errors
+    /// The system's error, if the device cannot be read or written.
+    pub fn stand_in(&self, buffer: &mut [u8], by: &mut impl StandIn) -> io::Result<Left> {
+        stand_in(&self.0.device, self.0.features, buffer, by)
     }
 
     /// Prepares the session to run, with up to `readers` threads that wait for requests at a time.

@@ -1,4 +1,4 @@
-//! A call: sent until it has an answer, or until the session is lost.
+//! A call: answered here if its answer is known, or sent until it has an answer or the session is lost.
 
 use std::time::Duration;
 
@@ -10,13 +10,46 @@ use node_wire::client::CallError;
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::Answer as Frame;
 use objstore_base::error::{Error, Result};
-use objstore_files::{Answer, Class, Context, DATA_BYTES_MAX, NameOp, Op, Reply};
+use objstore_files::{Answer, Class, Context, DATA_BYTES_MAX, NameOp, Op, OpenOp, Reply};
 
+use crate::cache::Besides;
 use crate::link::{Link, lost};
 use crate::shape::{reply_bytes, within_one_frame};
 
 /// The pause before a call is sent again to a store that is not ready for it.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// An operation that is answered without a trip, or what the store has to execute.
+pub(crate) enum Step<'a> {
+    Answered(Result<Answer>),
+    Send(Op<'a>),
+}
+
+/// Answers an operation without a trip if that is exact.
+pub(crate) fn here<'a>(link: &Link, context: &Context, op: Op<'a>) -> Step<'a> {
+    link.trips.asked(op.name());
+    let done = |reply: Reply| Step::Answered(Ok(Answer { reply, recorded: false }));
+    // The store refuses the call of another session.
+    if link.about.get().is_none_or(|about| about.number != context.session) || link.is_lost() {
+        return Step::Send(op);
+    }
+    match op {
+        Op::Names(NameOp::Forget { ino, count }) => match link.cache.forget(ino, count) {
+            0 => done(Reply::Done(())),
+            count if link.forgets.add(ino, count) => done(Reply::Done(())),
+            count => Step::Send(NameOp::Forget { ino, count }.into()),
+        },
+        Op::Opens(OpenOp::KeepsVersions {}) => match link.versions.told() {
+            Some(kept) => done(Reply::Bool(kept)),
+            None => Step::Send(op),
+        },
+        op if link.is_fresh() => match link.cache.answer(&op) {
+            Some(answer) => Step::Answered(answer),
+            None => Step::Send(op),
+        },
+        op => Step::Send(op),
+    }
+}
 
 /// Executes an operation at the store.
 pub(crate) async fn call(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
@@ -39,8 +72,32 @@ pub(crate) async fn call(link: &Link, context: &Context, op: Op<'_>, data: &[u8]
     }
 }
 
-/// Executes an operation that fits into one frame.
-async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+/// Executes an operation that fits into one frame, and keeps what is known from its answer.
+pub(crate) async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+    let begun = link.cache.begin(&op);
+    let (answer, besides) = match send(link, context, op.clone(), data).await {
+        Ok((answer, besides)) => (Ok(answer), besides),
+        Err(error) => (Err(error), Besides::default()),
+    };
+    link.cache.finish(begun, &op, (&answer, &besides), context.request);
+    answer
+}
+
+/// Looks up names for the node itself, which owns the references.
+pub(crate) async fn fetch(link: &Link, context: &Context, op: Op<'_>) -> Result<()> {
+    let begun = link.cache.begin(&op);
+    match send(link, context, op.clone(), &[]).await {
+        Ok((answer, besides)) => link.cache.fetched(begun, &op, (&Ok(answer), &besides)),
+        Err(error) => {
+            link.cache.finish(begun, &op, (&Err(error.clone()), &Besides::default()), None);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Executes an operation at the store: its answer, and what the store tells besides.
+async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<(Answer, Besides)> {
     if link.open().await.is_err() {
         return lost(&op);
     }
@@ -64,7 +121,7 @@ async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<
     };
     let payload = Bytes::copy_from_slice(data);
     let asked = Asked { link, context, op: &op, payload, reply_bytes: reply_bytes(&op) };
-    let (boot, answer) = asked.until_answered(sent).await?;
+    let Outcome { boot, besides, answer } = asked.until_answered(sent).await?;
     let mut answer = answer?;
     link.writers.done(&op, &answer.reply, boot);
     if let Some(own) = own.filter(|_| answer.recorded) {
@@ -73,7 +130,15 @@ async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<
     } else if let (true, Some(request), Some(slot)) = (answer.recorded, context.request, slot) {
         link.slots.hold(request, slot);
     }
-    Ok(answer)
+    Ok((answer, besides))
+}
+
+/// What the store answered.
+struct Outcome {
+    /// The opening of the store that executed the call.
+    boot: Boot,
+    besides: Besides,
+    answer: Result<Answer>,
 }
 
 /// A call on its way.
@@ -86,8 +151,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// Sends the call until the store answers it: the answer, and the opening of the store that gave it.
-    async fn until_answered(&self, mut sent: Sent) -> Result<(Boot, Result<Answer>)> {
+    /// Sends the call until the store answers it.
+    async fn until_answered(&self, mut sent: Sent) -> Result<Outcome> {
         let mut encoded_for = None;
         loop {
             let boot = self.link.boot();
@@ -95,6 +160,7 @@ impl Asked<'_> {
                 let op = self.link.writers.translate(self.op.clone(), boot);
                 sent.call = encode_call(&self.context, &op).into();
             }
+            self.link.trips.sent(self.op.name());
             let trip = self.link.client.call(write(&sent), self.payload.clone(), self.reply_bytes);
             let answered = tokio::select! {
                 answered = trip => answered,
@@ -137,13 +203,16 @@ impl Asked<'_> {
         Error::Indeterminate { why }
     }
 
-    fn read(&self, frame: Frame) -> Result<(Boot, Result<Answer>)> {
+    fn read(&self, frame: Frame) -> Result<Outcome> {
         let unreadable = |error: Error| {
             let why = format!("the answer to {} cannot be read: {error}", self.op.name());
             Error::Indeterminate { why }
         };
-        let Answered { boot, reply } = read(frame.head).map_err(unreadable)?;
+        let answered: Answered = read(frame.head).map_err(unreadable)?;
+        self.link.versions.tell(answered.versions);
+        let besides = Besides { attrs: answered.attrs(), traits: answered.traits() };
+        let (boot, reply) = (Boot(answered.boot), answered.reply);
         let (head, data) = if reply.is_empty() { (frame.payload, Bytes::new()) } else { (reply, frame.payload) };
-        Ok((Boot(boot), decode_reply(&head, data).map_err(unreadable)?))
+        Ok(Outcome { boot, besides, answer: decode_reply(&head, data).map_err(unreadable)? })
     }
 }

@@ -28,7 +28,11 @@ impl RemoteChanges {
 
 impl Changes for RemoteChanges {
     fn next(&mut self) -> Option<Vec<Change>> {
-        let Part { boot, number, changes } = self.parts.recv().ok()?;
+        let Ok(Part { boot, number, changes }) = self.parts.recv() else {
+            self.link.cache.close();
+            return None;
+        };
+        self.link.cache.changed(&changes);
         self.taken = Some((boot, number));
         Some(changes)
     }

@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use crate::behind;
 use crate::keeper::{Task, follow, renew, watch};
 use crate::link::Link;
 use crate::options::Options;
@@ -54,6 +55,7 @@ pub async fn open<T: Transport>(
         Task::spawn(follow(Arc::clone(&link), events)),
         Task::spawn(renew(Arc::clone(&link))),
         Task::spawn(watch(Arc::clone(&link))),
+        Task::spawn(behind::send(Arc::clone(&link))),
     ];
     match timeout(limit, link.open()).await {
         Err(_) => Err(Unopened::Unreachable(limit)),

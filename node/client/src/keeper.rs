@@ -1,6 +1,7 @@
 //! The tasks that keep a session: what happens on its connections, its renewal, the end of its lease.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use node_codec::session::{
@@ -123,6 +124,7 @@ async fn open(link: &Link) -> Result<(), CallError> {
     link.slots.opened((opened.first_slot, opened.slots), boot, opened.last);
     link.writers.opened(boot);
     link.set_boot(boot);
+    link.keeps_locks.store(opened.keeps_locks, Ordering::Release);
     // What stays the same while the session is open.
     let _ = link.about.set(about);
     let _ = link.terms.set(terms);

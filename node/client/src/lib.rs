@@ -1,7 +1,8 @@
 //! The node's end of the wire: the files of a session, served by a store on another machine.
 //!
-//! - Shared mode: each call is one trip to the store. Only the kernel caches, and the changes of others keep its caches
-//!   exact: the store answers a change when this session has dropped what it names.
+//! - Shared mode: each change is one trip to the store. The kernel caches, and this module caches names and attributes
+//!   (`cache`); the changes of others keep both exact: the store answers a change when this session has dropped what it
+//!   names.
 //! - A call is repeated until it has an answer, over as many connections as it takes, in its slot: the store executes it
 //!   once.
 //! - When the lease is half over, and again at its end, the mount drops all of its caches. Calls wait on: the store may only
@@ -12,16 +13,23 @@
 //! A crash of this process loses nothing that was answered: the next process opens the session again, with a higher
 //! incarnation.
 
+mod behind;
+mod cache;
 mod call;
 mod changes;
 mod connect;
+mod forgets;
 mod keeper;
 mod link;
+mod misses;
 mod options;
+mod prefetch;
 mod remote;
 mod shape;
 mod slots;
 mod stream;
+mod trips;
+mod versions;
 mod writers;
 
 use std::sync::Arc;

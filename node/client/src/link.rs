@@ -1,6 +1,6 @@
 //! What all parts of a session share on the node: its connections, its stage, its lease.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use node_codec::session::{Ask, Control, write};
@@ -15,9 +15,14 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::Clock;
+use crate::cache::Cache;
+use crate::forgets::Forgets;
+use crate::misses::Misses;
 use crate::options::Options;
 use crate::slots::Slots;
 use crate::stream::Stream;
+use crate::trips::Trips;
+use crate::versions::Versions;
 use crate::writers::Writers;
 
 /// How far a session is.
@@ -42,12 +47,20 @@ pub(crate) struct Link {
     pub(crate) slots: Slots,
     pub(crate) stream: Stream,
     pub(crate) writers: Writers,
+    /// What is answered without a trip.
+    pub(crate) cache: Cache,
+    pub(crate) forgets: Arc<Forgets>,
+    pub(crate) misses: Misses,
+    pub(crate) versions: Versions,
+    pub(crate) trips: Trips,
     pub(crate) lease: Mutex<Option<Lease>>,
     /// When the last opening or renewal was sent that the store answered, and for which standing the caches were dropped.
     heard: Mutex<(Moment, Standing)>,
     /// The terms of the session, once it is open.
     pub(crate) terms: OnceLock<Terms>,
     boot: AtomicU64,
+    /// Whether the store keeps file locks.
+    pub(crate) keeps_locks: AtomicBool,
     /// Requests whose recorded outcomes may be removed.
     answered: Mutex<Vec<u64>>,
     /// Wakes the renewal early.
@@ -63,6 +76,7 @@ const ANSWERED_KEPT: usize = 1 << 16;
 
 impl Link {
     pub(crate) fn new(client: Client, options: Options, is_of_ticket: bool) -> Arc<Self> {
+        let (forgets, resumes) = (Arc::<Forgets>::default(), options.resumes);
         Arc::new(Self {
             client,
             options,
@@ -72,10 +86,16 @@ impl Link {
             slots: Slots::default(),
             stream: Stream::default(),
             writers: Writers::default(),
+            cache: Cache::new(Arc::clone(&forgets), resumes),
+            forgets,
+            misses: Misses::default(),
+            versions: Versions::default(),
+            trips: Trips::default(),
             lease: Mutex::new(None),
             heard: Mutex::new((Moment::default(), Standing::Fresh)),
             terms: OnceLock::new(),
             boot: AtomicU64::new(0),
+            keeps_locks: AtomicBool::new(false),
             answered: Mutex::new(Vec::new()),
             wake: Notify::new(),
             own: AtomicU64::new(0),
@@ -159,6 +179,17 @@ impl Link {
             tracing::warn!(?standing, why, "the store of a mount is not reached: nothing is served from caches");
             self.stream.drop_caches();
         }
+    }
+
+    /// Whether the lease allows to serve from caches now.
+    pub(crate) fn is_fresh(&self) -> bool {
+        let now = (self.clock())();
+        self.lease.lock().as_mut().is_some_and(|lease| lease.standing(now) == Standing::Fresh)
+    }
+
+    /// Whether every call fails.
+    pub(crate) fn is_lost(&self) -> bool {
+        matches!(*self.stage.borrow(), Stage::Lost(_))
     }
 
     /// Completes when the session is lost.

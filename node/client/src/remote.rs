@@ -1,6 +1,7 @@
 //! The service of files of a store on another machine.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use node_codec::session::{Ask, Nothing};
@@ -8,14 +9,17 @@ use node_session::Incarnation;
 use node_session::lease::Standing;
 use node_wire::client::CallError;
 use objstore_base::error::Result;
-use objstore_files::{About, Answer, Changes, Context, FileService, LinkStats, Op, RequestId, SessionStanding};
+use objstore_files::{
+    About, Answer, Changes, Context, FileService, LinkStats, NameOp, Op, RequestId, SessionStanding, Trips,
+};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use crate::call::call;
+use crate::call::{Step, call, here};
 use crate::changes::RemoteChanges;
 use crate::keeper::Task;
 use crate::link::{Link, Stage};
+use crate::prefetch;
 
 /// How long the end of a session may take; without an answer the store ends it with its lease.
 const END: Duration = Duration::from_secs(5);
@@ -31,6 +35,14 @@ pub struct Remote {
 impl Remote {
     pub(crate) fn new(link: Arc<Link>, about: About, runtime: Handle, tasks: Vec<Task>) -> Self {
         Self { link, about, runtime, _tasks: tasks }
+    }
+
+    /// Fetches a directory behind the look-ups in it that take trips.
+    fn prefetch(&self, op: &Op<'_>) {
+        let Op::Names(NameOp::Lookup { parent, .. }) = op else { return };
+        if self.link.is_fresh() && self.link.misses.missed(*parent, (self.link.clock())()) {
+            self.runtime.spawn(prefetch::directory(Arc::clone(&self.link), *parent));
+        }
     }
 
     /// What the lease allows now.
@@ -62,7 +74,13 @@ impl FileService for Remote {
     }
 
     fn call(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
-        self.runtime.block_on(call(&self.link, context, op, data))
+        match here(&self.link, context, op) {
+            Step::Answered(answer) => answer,
+            Step::Send(op) => {
+                self.prefetch(&op);
+                self.runtime.block_on(call(&self.link, context, op, data))
+            }
+        }
     }
 
     fn answered(&self, request: RequestId) {
@@ -72,6 +90,7 @@ impl FileService for Remote {
     fn changes(&self) -> Box<dyn Changes> {
         let changes = RemoteChanges::new(Arc::clone(&self.link), self.runtime.clone());
         self.runtime.block_on(ask(&self.link, Ask::Follow(Nothing {})));
+        self.link.cache.follow();
         Box::new(changes)
     }
 
@@ -82,13 +101,17 @@ impl FileService for Remote {
     }
 
     fn standing(&self) -> SessionStanding {
-        if matches!(*self.link.stage.borrow(), Stage::Lost(_)) {
+        if self.link.is_lost() {
             return SessionStanding::Lost;
         }
         match Self::standing(self) {
             Standing::Fresh => SessionStanding::Served,
             Standing::Stale | Standing::Expired => SessionStanding::Unreached,
         }
+    }
+
+    fn keeps_locks(&self) -> bool {
+        self.link.keeps_locks.load(Ordering::Acquire)
     }
 
     fn link(&self) -> Option<LinkStats> {
@@ -118,7 +141,12 @@ impl FileService for Remote {
         Some(self.link.lease.lock().as_ref().map_or(Duration::ZERO, |lease| lease.cacheable(now)))
     }
 
+    fn trips(&self) -> Vec<Trips> {
+        self.link.trips.counts()
+    }
+
     fn close_changes(&self) {
+        self.link.cache.close();
         self.link.stream.close(false);
         let link = Arc::clone(&self.link);
         self.runtime.spawn(async move { timeout(END, ask(&link, Ask::Unfollow(Nothing {}))).await });

@@ -1,7 +1,7 @@
 //! Calls in the shape in which they fit into frames, and how large their answers may be.
 
 use node_wire::header::SMALL_PAYLOAD_BYTES;
-use objstore_files::{AttributeOp, ContentOp, NAME_BYTES_MAX, NameOp, Op};
+use objstore_files::{AttributeOp, ContentOp, LockOp, NAME_BYTES_MAX, NameOp, Op};
 
 /// What a name takes in a reply besides its bytes, at most.
 const ENTRY_BYTES: usize = 24;
@@ -30,6 +30,7 @@ pub(crate) fn reply_bytes(op: &Op<'_>) -> u32 {
         Op::Names(NameOp::ReadDir { .. } | NameOp::LookupAll { .. }) => SMALL_PAYLOAD_BYTES,
         Op::Attributes(AttributeOp::Xattr { .. }) => SMALL_PAYLOAD_BYTES,
         Op::Attributes(AttributeOp::Xattrs { .. }) => XATTRS_BYTES,
+        Op::Locks(LockOp::Files { .. }) => SMALL_PAYLOAD_BYTES,
         _ => 0,
     }
 }
@@ -66,7 +67,6 @@ mod tests {
             mtime: time,
             ctime: time,
             btime: time,
-            generation: u64::MAX,
         };
         let attrs = Reply::Attrs((0..LOOKUPS_PER_CALL).map(|_| Ok(attr)).collect());
         for length in [length(names), length(attrs)] {

@@ -6,6 +6,7 @@ use objstore_files::{
 };
 
 use crate::bounds::{list, name, names_limit, read_len, refused, text};
+use crate::locks::{lock_op, of_locks};
 use crate::message::Arguments;
 use crate::session::LOOKUPS_PER_CALL;
 use crate::values::{
@@ -13,7 +14,8 @@ use crate::values::{
     which_acl, xattr_mode, xattr_mode_number,
 };
 
-/// The numbers of operations, in blocks of 100, one for each group of operations. A number is never reused.
+/// The numbers of operations, in blocks of 100, one for each group of operations; those of locks are in `locks.rs`. A
+/// number is never reused.
 mod number {
     pub const LOOKUP: u32 = 1;
     pub const LOOKUP_ALL: u32 = 2;
@@ -70,6 +72,10 @@ pub(crate) fn arguments(op: &Op<'_>) -> (u32, Arguments) {
         Op::Attributes(op) => of_attributes(op),
         Op::Content(op) => of_content(op),
         Op::Opens(op) => of_opens(op),
+        Op::Locks(op) => {
+            let (number, ino, lock) = of_locks(*op);
+            (number, Arguments { lock: Some(lock), ..inode(ino) })
+        }
     }
 }
 
@@ -79,6 +85,10 @@ pub(crate) fn operation(number: u32, arguments: Arguments) -> Result<Op<'static>
         ..100 => name_op(number, arguments).map(Op::Names),
         100..200 => attribute_op(number, arguments).map(Op::Attributes),
         200..300 => content_op(number, &arguments).map(Op::Content),
+        600..700 => {
+            let op = lock_op(number, arguments.ino, &arguments.lock.unwrap_or_default())?;
+            op.map(Op::Locks).ok_or_else(|| unknown(number))
+        }
         _ => open_op(number, arguments).map(Op::Opens),
     }
 }

@@ -14,6 +14,7 @@ const PROBE: u32 = 4;
 const SHARED: u32 = 5;
 const ALONE: u32 = 6;
 const ALL: u32 = 7;
+const LOCK_GRANTED: u32 = 20;
 
 /// A part of a batch as bytes: at most [`CHANGES_PAGE_MAX`] changes, or its receiver refuses it.
 pub fn encode_changes(changes: &[Change]) -> Vec<u8> {
@@ -22,6 +23,7 @@ pub fn encode_changes(changes: &[Change]) -> Vec<u8> {
         Change::Content { ino } => message::Change { kind: CONTENT, ino: *ino, name: String::new() },
         Change::Attributes { ino } => message::Change { kind: ATTRIBUTES, ino: *ino, name: String::new() },
         Change::Probe { ino } => message::Change { kind: PROBE, ino: *ino, name: String::new() },
+        Change::LockGranted { ticket } => message::Change { kind: LOCK_GRANTED, ino: *ticket, name: String::new() },
         Change::All => message::Change { kind: ALL, ino: 0, name: String::new() },
         Change::Sharing { shared } => {
             message::Change { kind: if *shared { SHARED } else { ALONE }, ino: 0, name: String::new() }
@@ -51,6 +53,9 @@ fn change(message::Change { kind, ino, name: named }: message::Change) -> Result
         SHARED => Change::Sharing { shared: true },
         ALONE => Change::Sharing { shared: false },
         ALL => Change::All,
-        other => return Err(refused("kind of a change", &other, "its number is from 1 to 7")),
+        LOCK_GRANTED => Change::LockGranted { ticket: ino },
+        other => {
+            return Err(refused("kind of a change", &other, "this version does not know it; upgrade the older side"));
+        }
     })
 }

@@ -17,6 +17,7 @@ mod failure;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;
+mod locks;
 mod message;
 mod reply;
 pub mod session;

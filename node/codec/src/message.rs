@@ -71,6 +71,32 @@ pub struct Arguments {
     pub entries: Vec<Entry>,
     #[prost(uint64, repeated, tag = "16")]
     pub inos: Vec<u64>,
+    #[prost(message, optional, tag = "20")]
+    pub lock: Option<Lock>,
+}
+
+/// A lock, its owner and its request; `locks.rs` says which operation has which fields.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Lock {
+    #[prost(uint32, tag = "1")]
+    pub kind: u32,
+    #[prost(uint32, tag = "2")]
+    pub mode: u32,
+    #[prost(uint64, tag = "3")]
+    pub first: u64,
+    #[prost(uint64, tag = "4")]
+    pub last: u64,
+    #[prost(uint64, tag = "5")]
+    pub owner: u64,
+    #[prost(uint64, tag = "6")]
+    pub handle: u64,
+    #[prost(uint32, tag = "7")]
+    pub pid: u32,
+    #[prost(uint64, tag = "8")]
+    pub ticket: u64,
+    /// What is closed.
+    #[prost(uint32, tag = "9")]
+    pub closes: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -141,6 +167,10 @@ pub struct Reply {
     pub acl: Option<Vec<u8>>,
     #[prost(message, optional, tag = "10")]
     pub space: Option<Space>,
+    #[prost(message, optional, tag = "20")]
+    pub lock: Option<Lock>,
+    #[prost(uint64, repeated, tag = "21")]
+    pub inos: Vec<u64>,
 }
 
 /// Attributes, or why there are none.
@@ -152,6 +182,7 @@ pub struct Looked {
     pub failure: Option<Failure>,
 }
 
+/// Attributes. Tag 14 was a number that entity tags are made of, which no mount shows.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct Attr {
     #[prost(uint64, tag = "1")]
@@ -180,8 +211,6 @@ pub struct Attr {
     pub ctime: i64,
     #[prost(sint64, tag = "13")]
     pub btime: i64,
-    #[prost(uint64, tag = "14")]
-    pub generation: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]

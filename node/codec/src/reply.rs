@@ -2,14 +2,15 @@
 
 use bytes::Bytes;
 use objstore_base::error::{Error, Result};
-use objstore_files::{Answer, DATA_BYTES_MAX, Names, Reply};
+use objstore_files::{Answer, DATA_BYTES_MAX, LOCKED_INODES_MAX, Names, Reply};
 use prost::Message;
 
 use crate::bounds::{NAMES_PAGE_MAX, REPLY_BYTES_MAX, list, refused, text};
 use crate::failure::{error, failure};
+use crate::locks::{held, of_held, outcome};
 use crate::message::{self, Looked};
 use crate::session::LOOKUPS_PER_CALL;
-use crate::values::{acl, attr, entry, flag_bits, flags};
+use crate::values::{acl, attr, entry, flag_bits, flags, locked_number};
 
 /// The numbers of types of values. A number is never reused.
 mod kind {
@@ -28,6 +29,9 @@ mod kind {
     pub const FLAGS: u32 = 12;
     pub const ACL: u32 = 13;
     pub const SPACE: u32 = 14;
+    pub const HELD_LOCK: u32 = 20;
+    pub const LOCKED: u32 = 21;
+    pub const INODES: u32 = 22;
 }
 
 /// The head of a reply, and the bytes that belong behind it.
@@ -65,6 +69,9 @@ fn head(reply: &Reply) -> message::Reply {
         Reply::Flags(flags) => message::Reply { number: Some(u64::from(flag_bits(*flags))), ..of(kind::FLAGS) },
         Reply::Acl(acl) => message::Reply { acl: acl.as_ref().map(objstore_base::acl::Acl::bytes), ..of(kind::ACL) },
         Reply::Space(space) => message::Reply { space: Some((*space).into()), ..of(kind::SPACE) },
+        Reply::HeldLock(held) => message::Reply { lock: held.map(of_held), ..of(kind::HELD_LOCK) },
+        Reply::Locked(locked) => message::Reply { number: Some(u64::from(locked_number(*locked))), ..of(kind::LOCKED) },
+        Reply::Inodes(inos) => message::Reply { inos: inos.clone(), ..of(kind::INODES) },
     }
 }
 
@@ -125,6 +132,9 @@ fn value(head: message::Reply, data: Bytes) -> Result<Reply> {
         kind::FLAGS => Reply::Flags(flags(number()?)?),
         kind::ACL => Reply::Acl(head.acl.as_deref().map(acl).transpose()?),
         kind::SPACE => Reply::Space(head.space.ok_or_else(|| missing("space"))?.into()),
+        kind::HELD_LOCK => Reply::HeldLock(head.lock.as_ref().map(held).transpose()?),
+        kind::LOCKED => Reply::Locked(outcome(number()?)?),
+        kind::INODES => Reply::Inodes(list("inodes", head.inos, LOCKED_INODES_MAX)?),
         other => {
             return Err(refused("kind of a reply", &other, "this version does not know it; upgrade the older side"));
         }

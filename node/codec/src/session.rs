@@ -4,9 +4,12 @@
 
 use bytes::Bytes;
 use objstore_base::error::Result;
+use objstore_files::{Attr, Traits};
 use prost::{Message, Oneof};
 
 use crate::bounds::refused;
+use crate::message;
+use crate::values::attr;
 
 /// The head of a call on the connections for calls and transfers.
 #[derive(Clone, PartialEq, Message)]
@@ -38,7 +41,65 @@ pub struct Answered {
     /// this is empty.
     #[prost(bytes = "bytes", tag = "2")]
     pub reply: Bytes,
+    /// Whether the bucket has versioning or had it, told with the answer to a call that opened a file for writing: one of
+    /// [`NEVER_VERSIONED`] and [`VERSIONED`]. 0: not told, so the node asks.
+    #[prost(uint32, tag = "3")]
+    pub versions: u32,
+    /// The attributes that inodes besides that of the reply have after the call: see [`Answered::with_attrs`].
+    #[prost(message, repeated, tag = "4")]
+    pub attrs: Vec<message::Attr>,
+    /// What the inodes of the reply do not have, in their order there: see [`Answered::with_traits`].
+    #[prost(uint32, repeated, tag = "5")]
+    pub traits: Vec<u32>,
 }
+
+impl Answered {
+    /// Tells what attributes the call left: of the directories whose names it changed, or of the file that it wrote. The kernel
+    /// asks for them next.
+    #[must_use]
+    pub fn with_attrs(self, attrs: &[Attr]) -> Self {
+        Self { attrs: attrs.iter().take(ATTRS_MAX).map(|attr| (*attr).into()).collect(), ..self }
+    }
+
+    /// Tells what the inodes of the reply do not have: capabilities, protection and ACLs. The kernel asks for them before it
+    /// writes to a file, or shows it.
+    #[must_use]
+    pub fn with_traits(self, traits: &[Traits]) -> Self {
+        Self { traits: traits.iter().take(LOOKUPS_PER_CALL).map(|traits| bits(*traits)).collect(), ..self }
+    }
+
+    /// What the inodes of the reply do not have; those beyond the end are left out.
+    pub fn traits(&self) -> Vec<Traits> {
+        self.traits.iter().take(LOOKUPS_PER_CALL).map(|told| of_bits(*told)).collect()
+    }
+
+    /// The attributes that the call left; those that cannot be read are left out.
+    pub fn attrs(&self) -> Vec<Attr> {
+        self.attrs.iter().take(ATTRS_MAX).filter_map(|told| attr(*told).ok()).collect()
+    }
+}
+
+fn bits(traits: Traits) -> u32 {
+    let Traits { no_capabilities, no_protection, no_access_acl, no_default_acl } = traits;
+    [no_capabilities, no_protection, no_access_acl, no_default_acl]
+        .iter()
+        .rev()
+        .fold(0, |bits, has_none| bits << 1 | u32::from(*has_none))
+}
+
+/// Bits of a later release are left out.
+fn of_bits(bits: u32) -> Traits {
+    let [no_capabilities, no_protection, no_access_acl, no_default_acl] = [1, 2, 4, 8].map(|bit| bits & bit != 0);
+    Traits { no_capabilities, no_protection, no_access_acl, no_default_acl }
+}
+
+/// The most attributes in one answer: those of the two directories of a rename.
+const ATTRS_MAX: usize = 2;
+
+/// The bucket never had versioning.
+pub const NEVER_VERSIONED: u32 = 1;
+/// The bucket has versioning, or had it.
+pub const VERSIONED: u32 = 2;
 
 /// The head of a call on the control connection.
 #[derive(Clone, PartialEq, Message)]
@@ -120,6 +181,9 @@ pub struct Opened {
     /// The first slot of this process of the node: each has slots of its own.
     #[prost(uint32, tag = "8")]
     pub first_slot: u32,
+    /// Whether the store keeps file locks. A release before it did says nothing.
+    #[prost(bool, tag = "20")]
+    pub keeps_locks: bool,
 }
 
 /// Renews the lease.
@@ -191,4 +255,18 @@ pub fn read<M: Message + Default>(head: Bytes) -> Result<M> {
 /// The bytes of a message of a session.
 pub fn write(message: &impl Message) -> Bytes {
     message.encode_to_vec().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traits_are_told_as_they_are_and_those_of_a_later_release_are_not() {
+        let all: Vec<Traits> = (0..16).map(of_bits).collect();
+        let told = Answered::default().with_traits(&all);
+        let told: Answered = read(write(&told)).expect("an answer");
+        assert_eq!((told.traits(), told.traits), (all, (0..16).collect()));
+        assert_eq!(of_bits(16), Traits::default());
+    }
 }

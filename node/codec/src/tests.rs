@@ -201,8 +201,41 @@ fn opens_op() -> BoxedStrategy<Op<'static>> {
     .boxed()
 }
 
+fn lock_mode() -> impl Strategy<Value = LockMode> {
+    prop::sample::select(vec![LockMode::Shared, LockMode::Exclusive])
+}
+
+fn lock_range() -> impl Strategy<Value = LockRange> {
+    any::<[u64; 2]>().prop_map(|[a, b]| LockRange::new(a.min(b), a.max(b)).unwrap())
+}
+
+fn lock() -> impl Strategy<Value = Lock> {
+    let kind = prop::sample::select(vec![LockKind::Ranges, LockKind::Whole]);
+    (kind, lock_mode(), lock_range()).prop_map(|(kind, mode, range)| Lock { kind, mode, range })
+}
+
+fn lock_op() -> BoxedStrategy<Op<'static>> {
+    let numbers = any::<[u64; 3]>;
+    prop_oneof![
+        (numbers(), lock()).prop_map(|([ino, owner, _], lock)| LockOp::Test { ino, owner, lock }),
+        (numbers(), any::<[u64; 2]>(), lock()).prop_map(|([ino, owner, handle], [pid, ticket], lock)| {
+            LockOp::Set { ino, by: LockOwner { owner, handle, pid: pid as u32 }, lock, ticket }
+        }),
+        (numbers(), lock())
+            .prop_map(|([ino, owner, _], Lock { kind, range, .. })| { LockOp::Unset { ino, owner, kind, range } }),
+        numbers().prop_map(|[ino, owner, _]| LockOp::Release { ino, closed: LockRelease::Descriptor { owner } }),
+        numbers().prop_map(|[ino, owner, handle]| {
+            LockOp::Release { ino, closed: LockRelease::Description { owner, handle } }
+        }),
+        any::<u64>().prop_map(|ticket| LockOp::Cancel { ticket }),
+        any::<u64>().prop_map(|after| LockOp::Files { after }),
+    ]
+    .prop_map(Op::Locks)
+    .boxed()
+}
+
 fn op() -> impl Strategy<Value = Op<'static>> {
-    prop_oneof![names_op(), attributes_op(), content_op(), opens_op()]
+    prop_oneof![names_op(), attributes_op(), content_op(), opens_op(), lock_op()]
 }
 
 fn context() -> impl Strategy<Value = Context> {
@@ -216,10 +249,10 @@ fn context() -> impl Strategy<Value = Context> {
 }
 
 fn attr() -> impl Strategy<Value = Attr> {
-    (any::<[u64; 4]>(), any::<[u32; 5]>(), any::<[i64; 4]>(), kind()).prop_map(
-        |([ino, size, blocks, generation], [mode, uid, gid, nlink, rdev], times, kind)| {
+    (any::<[u64; 3]>(), any::<[u32; 5]>(), any::<[i64; 4]>(), kind()).prop_map(
+        |([ino, size, blocks], [mode, uid, gid, nlink, rdev], times, kind)| {
             let [atime, mtime, ctime, btime] = times.map(Timestamp);
-            Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime, generation }
+            Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime }
         },
     )
 }
@@ -277,6 +310,11 @@ fn reply() -> impl Strategy<Value = Reply> {
         any::<bool>().prop_map(|immutable| Reply::Flags(Flags { immutable, append_only: true, no_dump: false })),
         option::of(acl()).prop_map(Reply::Acl),
         space,
+        option::of((lock_mode(), lock_range(), any::<u32>()))
+            .prop_map(|held| Reply::HeldLock(held.map(|(mode, range, pid)| HeldLock { mode, range, pid }))),
+        prop::sample::select(vec![Locked::Granted, Locked::Refused, Locked::Waits, Locked::Deadlock, Locked::TooMany])
+            .prop_map(Reply::Locked),
+        vec(any::<u64>(), 0..5).prop_map(Reply::Inodes),
     ]
 }
 

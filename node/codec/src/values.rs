@@ -3,7 +3,10 @@
 use objstore_base::acl::{Acl, Hidden};
 use objstore_base::clock::Timestamp;
 use objstore_base::error::Result;
-use objstore_files::{Allocate, Attr, DirEntry, Flags, Kind, Ownership, SetAcl, SetAttr, Space, WhichAcl, XattrMode};
+use objstore_files::{
+    Allocate, Attr, DirEntry, Flags, Kind, LockKind, LockMode, Locked, Ownership, SetAcl, SetAttr, Space, WhichAcl,
+    XattrMode,
+};
 
 use crate::bounds::{name, refused};
 use crate::message;
@@ -45,6 +48,10 @@ numbers! {
     "kind of allocation" Allocate: allocate_number, allocate, ALLOCATES = [
         Allocate::Extend, Allocate::KeepSize, Allocate::PunchHole, Allocate::ZeroRange, Allocate::ZeroRangeKeepSize,
     ];
+    "kind of a lock" LockKind: lock_kind_number, lock_kind, LOCK_KINDS = [LockKind::Ranges, LockKind::Whole];
+    "mode of a lock" LockMode: lock_mode_number, lock_mode, LOCK_MODES = [LockMode::Shared, LockMode::Exclusive];
+    "outcome of a lock" Locked: locked_number, locked, OUTCOMES =
+        [Locked::Granted, Locked::Refused, Locked::Waits, Locked::Deadlock, Locked::TooMany];
 }
 
 const IMMUTABLE: u32 = 1;
@@ -122,20 +129,19 @@ pub(crate) fn entry(entry: message::Entry) -> Result<DirEntry> {
 
 impl From<Attr> for message::Attr {
     fn from(attr: Attr) -> Self {
-        let Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime, generation } =
-            attr;
+        let Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime } = attr;
         let kind = kind_number(kind);
         let (atime, mtime, ctime, btime) = (atime.0, mtime.0, ctime.0, btime.0);
-        Self { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime, generation }
+        Self { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime }
     }
 }
 
 pub(crate) fn attr(attr: message::Attr) -> Result<Attr> {
-    let message::Attr { ino, mode, uid, gid, nlink, size, blocks, rdev, generation, .. } = attr;
+    let message::Attr { ino, mode, uid, gid, nlink, size, blocks, rdev, .. } = attr;
     let kind = kind(attr.kind)?;
     let (atime, mtime) = (Timestamp(attr.atime), Timestamp(attr.mtime));
     let (ctime, btime) = (Timestamp(attr.ctime), Timestamp(attr.btime));
-    Ok(Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime, generation })
+    Ok(Attr { ino, kind, mode, uid, gid, nlink, size, blocks, rdev, atime, mtime, ctime, btime })
 }
 
 impl From<Space> for message::Space {

@@ -14,8 +14,9 @@ use objstore_base::error::{Error, Result as Done};
 use objstore_files::{Class, ContentOp, Context, DATA_BYTES_MAX, Op};
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::besides::{Besides, Wanted};
 use crate::session::Session;
-use crate::slots::Step;
+use crate::slots::{Step, Told};
 
 /// A reply up to here is part of the head; the rest of the head is small.
 const HEAD_REPLY_BYTES: usize = REPLY_HEAD_BYTES as usize - 1024;
@@ -39,7 +40,7 @@ async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer,
     session.check(incarnation)?;
     let (context, op) = match decode(&sent, &call.payload) {
         Ok(decoded) => decoded,
-        Err(error) => return Ok(reply(session, encode_reply(&Err(error)), call.reply_bytes)),
+        Err(error) => return Ok(reply(session, encode_reply(&Err(error)), &Besides::default(), call.reply_bytes)),
     };
     let is_numbered = sent.sequence != 0;
     if is_numbered == (op.class() == Class::Read) {
@@ -54,12 +55,12 @@ async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer,
     if !is_numbered {
         let stored = Arc::clone(&session.stored);
         let done = session.share.run(move || encode_reply(&stored.files().call(&context, op, &[])));
-        return done.await.map(|done| reply(session, done, call.reply_bytes)).ok_or_else(panicked);
+        return done.await.map(|done| reply(session, done, &Besides::default(), call.reply_bytes)).ok_or_else(panicked);
     }
     let number = CallId { slot: sent.slot, sequence: sent.sequence };
     let digest = digest(&sent.call, &call.payload);
-    let head = match session.slots.begin(&*session.stored, incarnation, number, digest)? {
-        Step::Reply(head) => head,
+    let told = match session.slots.begin(&*session.stored, incarnation, number, digest)? {
+        Step::Reply(reply) => Told { reply, besides: Besides::default() },
         Step::Wait(pending) => wait(pending).await?,
         Step::Run(done) => {
             let pending = done.subscribe();
@@ -67,10 +68,10 @@ async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer,
             wait(pending).await?
         }
     };
-    Ok(reply(session, (head.into(), Bytes::new()), call.reply_bytes))
+    Ok(reply(session, (told.reply.into(), Bytes::new()), &told.besides, call.reply_bytes))
 }
 
-async fn wait(mut pending: crate::slots::Pending) -> Result<Bytes, Refusal> {
+async fn wait(mut pending: crate::slots::Pending) -> Result<Told, Refusal> {
     let done = pending.wait_for(Option::is_some).await;
     done.ok().and_then(|done| done.clone()).ok_or_else(panicked)
 }
@@ -106,18 +107,23 @@ fn execute(
     (number, digest): (CallId, Digest),
     (context, op): (Context, Op<'static>),
     (data, memory): (Bytes, Held),
-    done: tokio::sync::watch::Sender<Option<Bytes>>,
+    done: tokio::sync::watch::Sender<Option<Told>>,
 ) {
     let session = Arc::clone(session);
     tokio::spawn(async move {
         let stored = Arc::clone(&session.stored);
-        let waits = op.waits_for_others();
+        let (waits, wanted) = (op.waits_for_others(), Wanted::by(&op));
         let change = move || {
             // Counted as long as the bytes are there, also if the connection has ended.
             let _memory = memory;
             let changed = stored.change((number, digest), &context, op, &data);
             let waits = waits && changed.is_ok();
-            (Bytes::from(encode_reply(&changed.map(|done| done.answer)).0), waits)
+            let besides = match &changed {
+                Ok(done) => wanted.of(&*stored, &context, &done.answer.reply),
+                Err(_) => Besides::default(),
+            };
+            let reply = encode_reply(&changed.map(|done| done.answer)).0.into();
+            (Told { reply, besides }, waits)
         };
         let done_there = session.share.run(change).await;
         // No thread is held meanwhile. What only counts waits for nobody: other machines may wait for a lookup here.
@@ -125,25 +131,28 @@ fn execute(
             let _waiting = session.counts.wait();
             session.stored.settled().await;
         }
-        let head = done_there.map(|(head, _)| head);
-        session.slots.finish(number, head.as_ref());
-        if head.is_some() {
-            done.send_replace(head);
+        let told = done_there.map(|(told, _)| told);
+        session.slots.finish(number, told.as_ref().map(|told| &told.reply));
+        if told.is_some() {
+            done.send_replace(told);
         }
     });
 }
 
 /// The answer with this reply, within its bounds.
-fn reply(session: &Session, (head, data): (Vec<u8>, Bytes), reply_bytes: u32) -> Answer {
+fn reply(session: &Session, (head, data): (Vec<u8>, Bytes), besides: &Besides, reply_bytes: u32) -> Answer {
     let fits = |len: usize| len <= reply_bytes as usize;
-    let boot = session.boot.0;
+    let answered = |reply: Bytes, besides: &Besides| {
+        let answered = Answered { boot: session.boot.0, reply, versions: besides.versions, ..Answered::default() };
+        write(&answered.with_attrs(&besides.attrs).with_traits(&besides.traits))
+    };
     if head.len() <= HEAD_REPLY_BYTES && fits(data.len()) {
-        return Answer { head: write(&Answered { boot, reply: head.into() }), payload: data };
+        return Answer { head: answered(head.into(), besides), payload: data };
     }
     if data.is_empty() && fits(head.len()) {
-        return Answer { head: write(&Answered { boot, reply: Bytes::new() }), payload: head.into() };
+        return Answer { head: answered(Bytes::new(), besides), payload: head.into() };
     }
     let why = format!("it has {} bytes, and the call accepts {reply_bytes}", head.len() + data.len());
     let (head, _) = encode_reply(&Err(Error::Indeterminate { why }));
-    Answer { head: write(&Answered { boot, reply: head.into() }), payload: Bytes::new() }
+    Answer { head: answered(head.into(), &Besides::default()), payload: Bytes::new() }
 }

@@ -10,6 +10,7 @@
 //! A crash loses what is in memory here: slots and references. What outlives it is what the store records
 //! ([`StoredSession`]).
 
+mod besides;
 mod calls;
 mod changes;
 mod connections;

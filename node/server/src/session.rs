@@ -124,6 +124,7 @@ impl Session {
             acknowledged: self.deliveries.acknowledged(),
             age_ms: millis(age),
             last: self.slots.last(),
+            keeps_locks: self.stored.files().keeps_locks(),
         })
     }
 

@@ -9,6 +9,7 @@ use node_wire::refusal::{Reason, Refusal};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::besides::Besides;
 use crate::refusals::superseded;
 use crate::store::StoredSession;
 
@@ -26,7 +27,14 @@ pub(crate) fn first_slot(incarnation: Incarnation) -> u32 {
 }
 
 /// The reply of a call, once it has one.
-pub(crate) type Pending = watch::Receiver<Option<Bytes>>;
+pub(crate) type Pending = watch::Receiver<Option<Told>>;
+
+/// A reply, and what its answer tells besides.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) reply: Bytes,
+    pub(crate) besides: Besides,
+}
 
 /// The slots of one session.
 pub(crate) struct Slots(Mutex<State>);
@@ -41,7 +49,7 @@ struct State {
 /// What is done with a call.
 pub(crate) enum Step {
     /// It is executed, and its reply sent here.
-    Run(watch::Sender<Option<Bytes>>),
+    Run(watch::Sender<Option<Told>>),
     /// Its reply follows here.
     Wait(Pending),
     /// This is its reply.

@@ -229,10 +229,8 @@ pub enum Error {
         /// The content that was found.
         found: String,
     },
-    /// An earlier write to disk failed; the store refuses writes until it is reopened.
-    #[error(
-        "the store refuses writes because a write to disk failed ({why}); repair the disk, then restart the server"
-    )]
+    /// An earlier write failed, to the disk or to the log elsewhere; the store refuses writes until it is reopened.
+    #[error("the store refuses writes because one failed ({why}); remove the cause, then restart the server")]
     Poisoned {
         /// The first failed write.
         why: String,

@@ -7,7 +7,7 @@
 //! A crash leaves unreferenced files; the collector finds them by [`Files::ids`] and removes them.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use objstore_base::error::Result;
@@ -19,13 +19,14 @@ use super::group_sync::GroupSync;
 use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
 use super::pending::{Due, Extent, Pending};
-
-/// The number of folders of blob files, by the low byte of the id.
-pub(super) const SHARDS: usize = 256;
+use super::remote::RemoteDisk;
+use super::shards::{SHARDS, path, shard, shard_name};
 
 /// The blobs that have their own files.
 pub(super) struct Files {
     disk: Arc<dyn Disk>,
+    /// The same disk, if it is a cache of a bucket.
+    remote: Option<RemoteDisk>,
     dir: PathBuf,
     open: Arc<OpenFiles>,
     poison: Poison,
@@ -50,27 +51,63 @@ impl Files {
         disk.sync_dir(&dir)?;
         let shards = std::iter::repeat_with(GroupSync::default).take(SHARDS).collect();
         let (shelf, pending) = (BlockPool::default(), Mutex::default());
-        Ok(Self { disk, dir, open, poison, shelf, shards, pending, syncing_all: Mutex::default() })
+        Ok(Self { disk, remote: None, dir, open, poison, shelf, shards, pending, syncing_all: Mutex::default() })
+    }
+
+    /// These files in a bucket, of which the disk is a cache.
+    pub(super) fn in_bucket(mut self, remote: RemoteDisk) -> Self {
+        self.remote = Some(remote);
+        self
     }
 
     /// Creates the file of `id`, to be written in place and synced by [`Files::sync`] or [`Files::sync_dirty`].
     pub(super) fn create(&self, id: BlobId) -> Result<Arc<dyn File>> {
         let file = self.create_private(id)?;
+        self.begin_in_place(id)?;
         self.pending.lock().created(id);
         self.open.keep(Name::Blob(id), file.clone());
         Ok(file)
     }
 
     /// Takes over a file that was created with [`Files::create_private`] and whose name is on disk.
-    pub(super) fn adopt(&self, id: BlobId, file: &Arc<dyn File>) {
+    pub(super) fn adopt(&self, id: BlobId, file: &Arc<dyn File>) -> Result<()> {
+        self.begin_in_place(id)?;
         self.pending.lock().mark(id);
         self.open.keep(Name::Blob(id), file.clone());
+        Ok(())
+    }
+
+    /// Records for a bucket that the file of `id` exists, also if nothing is ever written to it.
+    fn begin_in_place(&self, id: BlobId) -> Result<()> {
+        self.remote.as_ref().map_or(Ok(()), |remote| remote.begin_in_place(id))
     }
 
     /// Creates the file of `id` for a caller that syncs content and name before any other code knows of the file.
     pub(super) fn create_private(&self, id: BlobId) -> Result<Arc<dyn File>> {
         self.poison.check()?;
         self.disk.create(&self.path(id))
+    }
+
+    /// Creates the file of a new blob that is written once, for a caller that calls [`Files::publish`].
+    pub(super) fn create_whole(&self, id: BlobId) -> Result<Arc<dyn File>> {
+        match &self.remote {
+            Some(remote) => self.poison.check().and_then(|()| remote.create_whole(id)),
+            None => self.create_private(id),
+        }
+    }
+
+    /// Makes content and name of a file durable that was written once.
+    pub(super) fn publish(&self, id: BlobId, file: &dyn File) -> Result<()> {
+        match &self.remote {
+            Some(_) => file.sync(),
+            None => self.sync_content(file).and_then(|()| self.sync_name(id)),
+        }
+    }
+
+    /// Passes on the result of a sync. A failed one poisons the store, except that a failed request to a bucket loses
+    /// nothing: the next sync sends it again.
+    fn judge(&self, synced: Result<()>) -> Result<()> {
+        if self.remote.is_some() { synced } else { self.poison.judge(synced) }
     }
 
     /// An empty block of memory for content.
@@ -108,7 +145,7 @@ impl Files {
 
     fn sync_now(&self, id: BlobId, extent: Extent, name: bool) -> Result<()> {
         let file = self.get(id)?;
-        self.poison.judge(match extent {
+        self.judge(match extent {
             Extent::Content => file.sync(),
             Extent::ContentAndTime => file.sync_with_time(),
         })?;
@@ -140,9 +177,13 @@ impl Files {
         if !self.pending.lock().begin_all() {
             return Ok(());
         }
-        self.poison.judge(self.disk.sync_everything(&self.dir))?;
-        self.pending.lock().end_all();
-        Ok(())
+        let synced = self.judge(self.disk.sync_everything(&self.dir));
+        let mut pending = self.pending.lock();
+        if synced.is_err() {
+            pending.fail_all();
+        }
+        pending.end_all();
+        synced
     }
 
     /// Removes the file of `id`; an absent one is no error.
@@ -168,16 +209,4 @@ impl Files {
     pub(super) fn path(&self, id: BlobId) -> PathBuf {
         path(&self.dir, id)
     }
-}
-
-fn path(dir: &Path, id: BlobId) -> PathBuf {
-    dir.join(shard_name(shard(id))).join(id.to_string())
-}
-
-fn shard(id: BlobId) -> usize {
-    (id.0 & 0xff) as usize
-}
-
-fn shard_name(shard: usize) -> String {
-    format!("{shard:02x}")
 }

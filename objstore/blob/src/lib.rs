@@ -18,8 +18,10 @@ mod open_files;
 mod pending;
 mod preallocated;
 mod read;
+mod remote;
 mod run;
 mod segment;
+mod shards;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -40,11 +42,13 @@ use id::Ids;
 use open_files::OpenFiles;
 use pending::Extent;
 use preallocated::PreallocatedFiles;
+use remote::RemoteDisk;
 use segment::{Grow, Segments};
 
 pub use block::{BLOCK_BYTES, Block};
 pub use id::{BlobId, Place};
 pub use read::SumsOf;
+pub use remote::{CHUNK_BYTES, Change, ChunkAt, FileHead, Patch, Places, Remote, RemoteStats, Saved};
 pub use run::Run;
 pub use segment::{Packed, Record, SegmentInfo};
 pub use sums::{SUM_BLOCK, Summer, sums};
@@ -90,6 +94,22 @@ struct Inner {
     segments: Segments,
     copy_max_bytes: u64,
     poison: Poison,
+    remote: Option<RemoteDisk>,
+    /// The epoch of the first id that was given out.
+    first_epoch: u32,
+    /// The last field: the others still remove files.
+    _closes: Closes,
+}
+
+/// Lets go of the files of a bucket when it is dropped.
+struct Closes(Option<RemoteDisk>);
+
+impl Drop for Closes {
+    fn drop(&mut self) {
+        if let Some(remote) = &self.0 {
+            remote.close();
+        }
+    }
 }
 
 impl Blobs {
@@ -99,17 +119,69 @@ impl Blobs {
     /// - `poison` is shared with the metadata that refers to the blobs.
     /// - The file system is synced once, since a process that was killed may have left unsynced writes.
     pub fn open(disk: Arc<dyn Disk>, dir: &Path, epoch: u32, poison: Poison, options: Options) -> Result<Self> {
+        Self::open_in(disk, dir, epoch, poison, options, None)
+    }
+
+    /// Opens blobs that are in a bucket, with `dir` as their cache; otherwise as [`Blobs::open`].
+    ///
+    /// # Errors
+    /// [`Error::Unusable`](objstore_base::error::Error::Unusable) if the bucket has content of a later epoch than
+    /// [`Remote::last_epoch`].
+    pub fn open_remote(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        epoch: u32,
+        poison: Poison,
+        options: Options,
+        remote: Remote,
+    ) -> Result<Self> {
+        Self::open_in(disk, dir, epoch, poison, options, Some(remote))
+    }
+
+    fn open_in(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        epoch: u32,
+        poison: Poison,
+        options: Options,
+        remote: Option<Remote>,
+    ) -> Result<Self> {
         let Options { open_files, segment_bytes, copy_max_bytes, helpers } = options;
         disk.make_dir_all(dir)?;
         disk.sync_everything(dir)?;
         let ids = Arc::new(Ids::open(disk.clone(), dir, epoch, poison.clone())?);
+        let last_epoch = remote.as_ref().map_or(0, |remote| remote.last_epoch);
+        let remote = remote.map(|remote| RemoteDisk::new(disk.clone(), dir.to_owned(), ids.clone(), remote));
+        // Also if opening fails.
+        let _closes = Closes(remote.clone());
+        let disk = remote.clone().map_or(disk, |remote| Arc::new(remote));
         let open = Arc::new(OpenFiles::new(disk.clone(), open_files));
-        let files = Arc::new(Files::open(disk.clone(), dir.join("blobs"), open.clone(), poison.clone())?);
-        let first = u64::from(ids.epoch()) << 32 | 1;
-        let grow = Grow { first, segment_bytes, helpers };
+        let mut files = Files::open(disk.clone(), dir.join("blobs"), open.clone(), poison.clone())?;
+        if let Some(remote) = &remote {
+            files = files.in_bucket(remote.clone());
+        }
+        let files = Arc::new(files);
+        let first_epoch = ids.epoch();
+        let first = u64::from(first_epoch) << 32 | 1;
+        let grow = Grow { first, segment_bytes, helpers, remote: remote.clone() };
         let segments = Segments::open(disk, dir.join("segments"), open, poison.clone(), grow)?;
+        if let Some(remote) = &remote {
+            remote.check_epoch(last_epoch)?;
+            remote.recover(last_epoch, epoch)?.into_iter().for_each(|id| files.mark_dirty(id));
+            remote.abort_uploads();
+        }
         let preallocated = PreallocatedFiles::new(files.clone(), ids.clone(), helpers);
-        Ok(Self(Arc::new(Inner { ids, preallocated, files, segments, copy_max_bytes, poison })))
+        Ok(Self(Arc::new(Inner {
+            ids,
+            preallocated,
+            files,
+            segments,
+            copy_max_bytes,
+            poison,
+            remote,
+            first_epoch,
+            _closes,
+        })))
     }
 
     /// The size in bytes up to which content is copied rather than shared, where the copy will probably be changed.
@@ -162,7 +234,7 @@ impl Blobs {
 
     /// The ids of all existing files, in no order: including those that are being written, without preallocated ones.
     pub fn file_ids(&self) -> Result<Vec<BlobId>> {
-        let mut ids = self.0.files.ids()?;
+        let mut ids = self.0.remote.as_ref().map_or_else(|| self.0.files.ids(), RemoteDisk::ids)?;
         ids.retain(|id| !self.0.preallocated.holds(*id));
         Ok(ids)
     }
@@ -259,6 +331,10 @@ impl Blobs {
     /// The largest batch number in the newest segment that has a record; 0 if there is none. A metadata log that ends
     /// before this batch has lost its end.
     pub fn highest_batch(&self) -> Result<u64> {
+        if self.0.remote.is_some() {
+            // Opening has compared the epochs of all content instead, without reading any.
+            return Ok(0);
+        }
         self.0.segments.highest_batch()
     }
 
@@ -266,6 +342,29 @@ impl Blobs {
     /// never fall.
     pub fn set_synced_batch(&self, batch: Arc<AtomicU64>) {
         self.0.segments.set_batch(batch);
+    }
+
+    /// Whether the content is in a bucket.
+    pub fn is_remote(&self) -> bool {
+        self.0.remote.is_some()
+    }
+
+    /// Counts and sizes of content in a bucket.
+    pub fn remote_stats(&self) -> Option<RemoteStats> {
+        self.0.remote.as_ref().map(RemoteDisk::stats)
+    }
+
+    /// For content in a bucket: removes objects that are waiting for it, and frees local space that exceeds the cache's size.
+    pub fn tend(&self) -> Result<()> {
+        self.0.remote.as_ref().map_or(Ok(()), RemoteDisk::tend)
+    }
+
+    /// For content in a bucket: removes objects that an earlier process left and no record names. `named` says whether a blob
+    /// has a record. Returns how many were removed.
+    pub fn collect_unnamed(&self, named: &dyn Fn(BlobId) -> Result<bool>) -> Result<u64> {
+        self.0.poison.check()?;
+        let epoch = self.0.first_epoch;
+        self.0.remote.as_ref().map_or(Ok(0), |remote| remote.collect_unnamed(epoch, named))
     }
 
     /// The first failed sync, if there was one: since then nothing is written.

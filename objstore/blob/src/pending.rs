@@ -107,6 +107,14 @@ impl Pending {
         true
     }
 
+    /// Records that the sync of everything failed: what it would have covered is not durable.
+    pub fn fail_all(&mut self) {
+        for id in &self.flushing {
+            self.written.insert(*id, Written::Content);
+        }
+        self.unnamed.extend(&self.naming);
+    }
+
     /// Ends the sync of everything.
     pub fn end_all(&mut self) {
         self.flushing.clear();

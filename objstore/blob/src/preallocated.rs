@@ -21,8 +21,9 @@ use objstore_disk::File;
 use parking_lot::{Condvar, Mutex};
 
 use super::Helpers;
-use super::files::{Files, SHARDS};
+use super::files::Files;
 use super::id::{BlobId, Ids};
+use super::shards::SHARDS;
 
 /// The size of the first batches, and of later ones while files are used slowly.
 const BATCH_MIN: usize = 32;
@@ -120,7 +121,7 @@ impl PreallocatedFiles {
         }
         match prepared_file {
             Some((id, file)) => {
-                self.shared.files.adopt(id, &file);
+                self.shared.files.adopt(id, &file)?;
                 Ok((id, file))
             }
             None => self.shared.make_alone(),
@@ -184,7 +185,7 @@ impl PreallocatorState {
         let id = self.ids.next_in(shard);
         let file = self.files.create_private(id)?;
         self.files.sync_name(id)?;
-        self.files.adopt(id, &file);
+        self.files.adopt(id, &file)?;
         Ok((id, file))
     }
 

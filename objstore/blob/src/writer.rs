@@ -61,7 +61,7 @@ pub struct Finished {
 
 impl FileWriter {
     pub(super) fn create(files: Arc<Files>, id: BlobId) -> Result<Self> {
-        let file = files.create_private(id)?;
+        let file = files.create_whole(id)?;
         Ok(Self { files, id, file, buffer: None, written: 0, begun: 0, sums: Summer::default(), stage: Stage::Open })
     }
 
@@ -82,8 +82,7 @@ impl FileWriter {
     pub fn finish(mut self) -> Result<Finished> {
         self.check()?;
         self.flush()?;
-        self.files.sync_content(&*self.file)?;
-        self.files.sync_name(self.id)?;
+        self.files.publish(self.id, &*self.file)?;
         self.stage = Stage::Finished;
         Ok(Finished { id: self.id, length: self.written, sums: std::mem::take(&mut self.sums).finish() })
     }

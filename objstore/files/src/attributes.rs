@@ -50,8 +50,19 @@ pub struct Attr {
     pub ctime: Timestamp,
     /// Time of creation.
     pub btime: Timestamp,
-    /// Number of changes of its content.
-    pub generation: u64,
+}
+
+/// What an inode is known not to have: a kernel asks for it before it writes to a file or shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// It has no capabilities (capabilities(7)).
+    pub no_capabilities: bool,
+    /// It has no flag of chattr(1) that forbids to open it for writing.
+    pub no_protection: bool,
+    /// It has no access ACL.
+    pub no_access_acl: bool,
+    /// It has no default ACL.
+    pub no_default_acl: bool,
 }
 
 /// Flags of chattr(1) (ioctl_iflags(2)).

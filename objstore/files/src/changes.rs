@@ -29,6 +29,11 @@ pub enum Change {
     /// Everything may have changed: the session was cut off from its store for longer than its answers may be cached, or
     /// the store was restarted.
     All,
+    /// A lock for which a request waited is held by its owner now ([`Files::lock`](crate::Files::lock)).
+    LockGranted {
+        /// The number of the request.
+        ticket: u64,
+    },
     /// Whether other sessions use the bucket from now on. Without it, a session assumes that others do.
     Sharing {
         /// Whether there are others.

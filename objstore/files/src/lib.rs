@@ -17,18 +17,22 @@ mod changes;
 mod content;
 mod context;
 mod local;
+mod locks;
 mod names;
 mod xattrs;
 
-pub use attributes::{Attr, Flags, Kind, SetAttr, Space};
+pub use attributes::{Attr, Flags, Kind, SetAttr, Space, Traits};
 pub use calls::{
-    About, Answer, AttributeOp, Class, ContentOp, FileService, FileSession, Files, LinkStats, NameOp, Op, OpenOp,
-    Reply, SessionStanding,
+    About, Answer, AttributeOp, Class, ContentOp, FileService, FileSession, Files, LinkStats, LockOp, NameOp, Op,
+    OpenOp, Reply, SessionStanding, Trips,
 };
 pub use changes::{CHANGES_MAX, Change, Changes};
 pub use content::{Allocate, DATA_BYTES_MAX, Spot};
 pub use context::{Caller, Context, RequestId, SessionId};
 pub use local::{Backing, LocalFiles, Released, Unfit};
+pub use locks::{
+    HeldLock, LOCK_END, LOCKED_INODES_MAX, Lock, LockKind, LockMode, LockOwner, LockRange, LockRelease, Locked,
+};
 pub use names::{
     DirEntry, Entries, INODES_MAX, LOOKUPS_MAX, Make, NAME_BYTES_MAX, NAMES_MAX, Names, Ownership, ROOT_INO, Rename,
     RenameMode, TARGET_BYTES_MAX,

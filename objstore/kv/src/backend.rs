@@ -6,6 +6,7 @@ use bytes::Bytes;
 use objstore_base::error::{Error, Result};
 
 use super::engine::Durability;
+use super::stats::LogStats;
 use super::txn::{Snapshot, Value};
 
 /// The engine's own key for the last committed batch's number, 8 bytes big-endian.
@@ -30,6 +31,22 @@ pub(super) trait Backend: Send + Sync + 'static {
     /// Applies all of `changes` at once and returns when they are as durable as `durability` asks. A synced commit also
     /// makes every earlier commit durable.
     fn commit(&self, changes: Changes, durability: Durability) -> Result<()>;
+
+    /// Refuses an operation before it is queued, because earlier ones wait for too long.
+    fn accepts(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The log on other machines, if one keeps the batches.
+    fn log(&self) -> Option<LogStats> {
+        None
+    }
+
+    /// Gives up the ownership of what is shared with other servers; after the last commit and sync.
+    fn release(&self) {}
+
+    /// Leaves the ownership to the next program of this process: [`Backend::release`] and dropping do not end it.
+    fn leave(&self) {}
 
     /// Refuses a commit for which the disk is too full, before it begins: a commit that fails part way would poison the
     /// store.

@@ -75,8 +75,13 @@ pub trait Engine: Send + Sync {
     /// Whether everything committed so far is on disk.
     fn is_synced(&self) -> bool;
 
-    /// Refuses new operations, answers the queued ones, syncs and stops the writer. Snapshots stay readable.
+    /// Refuses new operations, answers the queued ones, syncs and stops the writer. Snapshots stay readable, unless
+    /// other servers may own the store afterwards.
     fn close(&self);
+
+    /// Called before [`Engine::close`]: the ownership of a store that other servers could take over stays with this
+    /// process, whose next program continues it.
+    fn leave(&self) {}
 
     /// Counters since the engine was opened.
     fn stats(&self) -> Stats;

@@ -113,6 +113,11 @@ impl Meta {
         self.0.close();
     }
 
+    /// Leaves the ownership of the store to the next program of this process; see [`Engine::leave`].
+    pub fn leave(&self) {
+        self.0.leave();
+    }
+
     /// Counters since the engine was opened.
     pub fn stats(&self) -> Stats {
         self.0.stats()

@@ -25,9 +25,11 @@ pub mod memory;
 mod overlay;
 mod queue;
 mod shared;
+mod shipped;
 mod stats;
 mod syncs;
 mod txn;
+pub mod vault;
 mod writer;
 
 #[cfg(test)]
@@ -37,5 +39,6 @@ mod failing;
 
 pub use engine::{Done, Durability, Engine, Operation};
 pub use handle::Meta;
-pub use stats::Stats;
+pub use objstore_log as log;
+pub use stats::{LogStats, Stats};
 pub use txn::{Action, Mark, Pair, Read, Snapshot, Txn, Value};

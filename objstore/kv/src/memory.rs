@@ -30,6 +30,12 @@ impl Map {
     pub fn copy(&self) -> Self {
         Self(RwLock::new(Arc::clone(&self.0.read())))
     }
+
+    /// Removes everything.
+    #[cfg(test)]
+    pub fn clear(&self) {
+        *self.0.write() = Arc::default();
+    }
 }
 
 impl Backend for Map {

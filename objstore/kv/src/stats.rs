@@ -28,6 +28,21 @@ pub struct Stats {
     pub sync_latency: Latency,
     /// Operations queued and not run yet.
     pub queue_depth: u64,
+    /// The log on other machines, if one keeps the batches.
+    pub log: Option<LogStats>,
+}
+
+/// The state of a log on other machines, as its owner sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogStats {
+    /// The last batch that was passed to it.
+    pub last_batch: u64,
+    /// The last batch up to which it has acknowledged all.
+    pub acknowledged_batch: u64,
+    /// The last batch of the newest checkpoint that this server made; 0: none yet.
+    pub checkpoint_batch: u64,
+    /// How long the lease is known to hold without another renewal.
+    pub lease: Duration,
 }
 
 /// The counters behind [`Stats`], written by the commit leader and read by any thread.
@@ -69,6 +84,7 @@ impl Counters {
             commit_latency: self.commit_latency.read(),
             sync_latency,
             queue_depth,
+            log: None,
         }
     }
 }

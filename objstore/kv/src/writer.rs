@@ -33,7 +33,7 @@ use super::txn::Snapshot;
 pub(super) const SYNC_AFTER: Duration = Duration::from_secs(2);
 
 /// An engine over the backend `B`. Dropping it closes it.
-pub(super) struct Writer<B> {
+pub(super) struct Writer<B: Backend> {
     shared: Arc<WriterState<B>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -52,6 +52,10 @@ impl<B: Backend> Writer<B> {
 
     /// Queues an operation. If it is refused, answers it with the reason and returns false.
     fn push(&self, durability: Durability, operation: Operation, done: Done) -> bool {
+        if let Err(error) = self.shared.backend.accepts() {
+            done(Err(error));
+            return false;
+        }
         let refused = self.shared.queue.push(Request { durability, operation, done }).err();
         let queued = refused.is_none();
         if let Some((why, request)) = refused {
@@ -126,12 +130,16 @@ impl<B: Backend> Engine for Writer<B> {
         self.stop();
     }
 
+    fn leave(&self) {
+        self.shared.backend.leave();
+    }
+
     fn stats(&self) -> Stats {
-        self.shared.counters.read(self.shared.queue.depth())
+        Stats { log: self.shared.backend.log(), ..self.shared.counters.read(self.shared.queue.depth()) }
     }
 }
 
-impl<B> Writer<B> {
+impl<B: Backend> Writer<B> {
     fn stop(&self) {
         self.shared.queue.close();
         let Some(thread) = self.thread.lock().take() else { return };
@@ -141,10 +149,11 @@ impl<B> Writer<B> {
             // If the thread panicked, dropping the queue answered all operations.
             let _ = thread.join();
         }
+        self.shared.backend.release();
     }
 }
 
-impl<B> Drop for Writer<B> {
+impl<B: Backend> Drop for Writer<B> {
     fn drop(&mut self) {
         self.stop();
     }

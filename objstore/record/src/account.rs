@@ -117,4 +117,7 @@ pub struct Publication {
     /// Whether a ticket opens the volume by itself; otherwise it opens the volume together with an access key alone.
     #[prost(bool, tag = "5")]
     pub ticket_suffices: bool,
+    /// The node that took the writing over from this one, which may only read since then; empty if none did.
+    #[prost(string, tag = "6")]
+    pub fenced_by: String,
 }

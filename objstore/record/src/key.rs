@@ -10,6 +10,10 @@
 //! snapshot   15 name                                  -> Snapshot
 //! settings   16 bucket-id:8                           -> Settings
 //! group snapshot 18 name                              -> GroupSnapshot
+//! content    1e                                       -> ContentPlace
+//! placed     1f blob:8                                -> PlacedFile
+//! placed chunk 1f blob:8 01 chunk:4                   -> PlacedChunk
+//! placed patch 1f blob:8 02 chunk:4 number:4          -> PlacedPatch
 //! inode      20 group:8 ino:8 branch:4                -> Inode
 //! dirent     21 group:8 parent:8 sort-name 00 branch:4 -> Dirent
 //! extent     22 group:8 ino:8 offset:8 branch:4       -> Extent
@@ -63,6 +67,8 @@ pub mod tag {
     pub const SNAPSHOT: u8 = 0x15;
     pub const SETTINGS: u8 = 0x16;
     pub const GROUP_SNAPSHOT: u8 = 0x18;
+    pub const CONTENT: u8 = 0x1E;
+    pub const PLACED: u8 = 0x1F;
     pub const INODE: u8 = 0x20;
     pub const DIRENT: u8 = 0x21;
     pub const EXTENT: u8 = 0x22;
@@ -367,6 +373,36 @@ pub fn text_at(key: &[u8], at: usize) -> Option<&str> {
     let rest = key.get(at..)?;
     let end = rest.iter().position(|byte| *byte == 0)?;
     std::str::from_utf8(&rest[..end]).ok()
+}
+
+/// The key of the record that says where the content of the store is.
+pub fn content() -> Vec<u8> {
+    vec![tag::CONTENT]
+}
+
+/// The beginning of the keys of all chunks of a placed file.
+pub fn placed_chunks(blob: u64) -> Vec<u8> {
+    [by_id(tag::PLACED, blob), vec![1]].concat()
+}
+
+/// The key of a chunk of a placed file.
+pub fn placed_chunk(blob: u64, chunk: u32) -> Vec<u8> {
+    [&placed_chunks(blob)[..], &chunk.to_be_bytes()].concat()
+}
+
+/// The beginning of the keys of all patches of a placed file.
+pub fn placed_patches(blob: u64) -> Vec<u8> {
+    [by_id(tag::PLACED, blob), vec![2]].concat()
+}
+
+/// The beginning of the keys of the patches of a chunk.
+pub fn placed_patches_of(blob: u64, chunk: u32) -> Vec<u8> {
+    [&placed_patches(blob)[..], &chunk.to_be_bytes()].concat()
+}
+
+/// The key of a patch.
+pub fn placed_patch(blob: u64, chunk: u32, number: u32) -> Vec<u8> {
+    [&placed_patches_of(blob, chunk)[..], &number.to_be_bytes()].concat()
 }
 
 #[cfg(test)]

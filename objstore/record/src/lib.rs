@@ -18,6 +18,7 @@ pub mod key;
 pub mod lifecycle;
 pub mod listed;
 mod permissions;
+pub mod placed;
 pub mod restore;
 pub mod scrub;
 pub mod session;

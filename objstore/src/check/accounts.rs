@@ -135,7 +135,7 @@ pub(super) fn is_bucket(store: &Checked<'_>, id: u64) -> Result<bool> {
 impl Checked<'_> {
     /// Opens every sealed secret.
     pub(super) fn check_seals(&self, disk: &Arc<dyn Disk>, place: KeyPlace, report: &mut Report) -> Result<()> {
-        let master = Master::open(disk.clone(), place, &SystemRandom, false);
+        let master = Master::open(disk.clone(), place, None, &SystemRandom, false);
         let Some(master) = report.take(master) else { return Ok(()) };
         let (mut opened, mut sealed) = (0, Vec::new());
         self.each(&[tag::KEY], |pair| {

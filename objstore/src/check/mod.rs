@@ -137,6 +137,13 @@ pub(crate) fn run_on(meta: &Meta, disk: &Arc<dyn Disk>, dir: &Path, options: &Op
     let head = header::read(&*meta.snapshot())?;
     let head = head.ok_or_else(|| Error::Unusable { why: format!("{} holds an empty store", dir.display()) })?;
     header::check_format(head.format)?;
+    if let Some(place) = crate::remote::place(&*meta.snapshot())?.filter(|_| options.content || options.repair) {
+        let why = format!(
+            "the content of this store is in {}, which this command does not read: check the records with --metadata-only, and the content by the scrub of the running server (amphora scrub)",
+            place.location
+        );
+        return Err(Error::Unusable { why });
+    }
     let epoch = header::next_epoch(&*meta.snapshot())?;
     if options.repair {
         // Names that a repair creates have to be unique: a server that opens the store later issues other numbers.

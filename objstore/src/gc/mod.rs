@@ -6,6 +6,7 @@
 mod aged;
 mod branches;
 mod orphans;
+mod remote;
 mod segments;
 mod sessions;
 mod trash;
@@ -43,6 +44,7 @@ struct Waiting {
     segments: segments::SegmentHistory,
     /// The time of the last collection of records that are kept for a day.
     aged: Option<Timestamp>,
+    remote: remote::RemoteTurns,
 }
 
 /// What the collector's thread runs: see [`crate::store::Background`].
@@ -56,12 +58,13 @@ fn step(core: &Arc<Core>, waiting: &mut Waiting, stopping: &dyn Fn() -> bool) ->
     // This also syncs what mounts wrote in the last seconds.
     core.blobs.sync_dirty()?;
     sweep_mapped_writable(core)?;
+    remote::tend(core, &mut waiting.remote);
     let removed = branches::collect(core, stopping)?
         + branches::collect_overridden(core, stopping)?
         + aged::collect(core, &mut waiting.aged, stopping)?
         + trash::empty(core, &mut waiting.trash)?
         // Last, because rewriting needs space before it frees any: on a full disk it is refused until the trash is
         // emptied.
-        + segments::collect(core, &mut waiting.segments, stopping)?;
+        + if waiting.remote.segments_due(core) { segments::collect(core, &mut waiting.segments, stopping)? } else { 0 };
     Ok(removed)
 }

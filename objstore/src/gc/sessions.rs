@@ -18,7 +18,7 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::session::Session;
 use crate::session_id::SessionId;
-use crate::state::{Appends, sweep_appends};
+use crate::state::{Appends, LeftLocks, LockLog, LockSession, sweep_appends};
 use crate::store::forget_session;
 use crate::tree::Tree;
 use crate::undelivered;
@@ -85,9 +85,18 @@ fn inherit(core: &Arc<Core>, read: &dyn Read, id: SessionId, record: &Session) -
     };
     let dir: &Path = &core.dir;
     let appends = Appends::recover(core.disk.clone(), dir, id, size_of)?;
+    let remote = record.remote.is_some();
+    let log = LockLog::new(core.disk.clone(), dir, id, remote);
+    let LeftLocks::Changes(locks) = log.recover()? else {
+        // It is ended when it would be served (`volume/remote/open.rs`), since others may take what it had locked.
+        let why = "the machine of the store lost power while the mount had file locks";
+        core.persistent.set_damaged(id, &Error::Unusable { why: why.into() });
+        return Ok(());
+    };
     core.inode_refs.inherit(record.bucket, id, below);
     let mount = core.persistent.inherit(id, record.bucket, appends);
-    let owner = if record.remote.is_some() { FeedOwner::Leased } else { FeedOwner::Lasting };
+    core.locks.restore(&LockSession::persistent(id, mount, log), record.bucket, locks);
+    let owner = if remote { FeedOwner::Leased } else { FeedOwner::Lasting };
     core.feeds.open(record.bucket, mount, owner);
     Ok(())
 }

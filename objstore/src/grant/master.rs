@@ -18,14 +18,14 @@ use parking_lot::Mutex;
 
 use zeroize::Zeroizing;
 
-use super::Sealer;
 use super::seal::{MASTER_BYTES, MasterKey};
+use super::{KeyCopies, Sealer};
 use crate::clock::Random;
 use crate::disk::{Disk, Permissions, read_named};
 use crate::error::{Error, Result};
 
 /// Only the owner may read a master key.
-const MODE: u32 = 0o600;
+pub(super) const MODE: u32 = 0o600;
 /// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
 /// The most bytes read of a master key file.
@@ -90,6 +90,8 @@ pub(crate) struct Master {
     disk: Arc<dyn Disk>,
     place: KeyPlace,
     sealer: Sealer,
+    /// The originals, if the files are copies.
+    copies: Option<KeyCopies>,
     /// Locked by the single rotation in progress.
     rotation: Mutex<()>,
 }
@@ -99,13 +101,24 @@ impl Master {
     ///
     /// # Errors
     /// [`Error::Unusable`] if an existing store's key is missing, malformed, or readable by others.
-    pub fn open(disk: Arc<dyn Disk>, place: KeyPlace, random: &dyn Random, new_store: bool) -> Result<Self> {
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        place: KeyPlace,
+        copies: Option<KeyCopies>,
+        random: &dyn Random,
+        new_store: bool,
+    ) -> Result<Self> {
         place.refuse_two(&*disk)?;
-        if new_store && !disk.exists(&place.path)? {
-            disk.write_atomic(&place.path, &*new_key(random), MODE)?;
+        let fresh = || new_store.then(|| new_key(random));
+        match &copies {
+            Some(copies) => copies.fetch(&*disk, (&place.path, &place.next), fresh)?,
+            None => match fresh() {
+                Some(key) if !disk.exists(&place.path)? => disk.write_atomic(&place.path, &*key, MODE)?,
+                _ => {}
+            },
         }
         let sealer = Sealer::at(&*disk, &place)?;
-        Ok(Self { disk, place, sealer, rotation: Mutex::new(()) })
+        Ok(Self { disk, place, sealer, copies, rotation: Mutex::new(()) })
     }
 
     /// The paths of the master key and of the next one.
@@ -131,13 +144,21 @@ impl Master {
         let KeyPlace { path, next, .. } = &self.place;
         if !self.is_rotating() {
             if !self.disk.exists(next)? {
-                self.disk.write_atomic(next, &*new_key(random), MODE)?;
+                let made = new_key(random);
+                let made = self.copies.as_ref().map_or(Ok(made.clone()), |copies| copies.begin(&made))?;
+                self.disk.write_atomic(next, &*made, MODE)?;
             }
             self.sealer.begin(&*read(&*self.disk, &self.place, next)?);
         }
         let resealed = reseal()?;
         let bytes = self.place.read(&*self.disk, next)?;
+        if let Some(copies) = &self.copies {
+            copies.install(&bytes)?;
+        }
         self.disk.write_atomic(path, &bytes, MODE)?;
+        if let Some(copies) = &self.copies {
+            copies.end()?;
+        }
         self.disk.remove(next)?;
         self.sealer.end();
         Ok(resealed)

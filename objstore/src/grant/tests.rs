@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 const BOUND: Bound<'static> = Bound { account: 1, key_id: "AK", version: 1 };
 
 fn open(dir: &Path, new: bool) -> Result<Master> {
-    Master::open(Arc::new(RealDisk::new()), KeyPlace::new(dir, None), &Scripted::new(1), new)
+    Master::open(Arc::new(RealDisk::new()), KeyPlace::new(dir, None), None, &Scripted::new(1), new)
 }
 
 #[track_caller]
@@ -71,7 +71,7 @@ fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
             let disk = FaultyDisk::default();
             *disk.faults.stop.lock() = Some((changes, after));
             let random = Scripted::new(2);
-            let master = Master::open(Arc::new(disk), KeyPlace::new(dir.path(), None), &random, false).unwrap();
+            let master = Master::open(Arc::new(disk), KeyPlace::new(dir.path(), None), None, &random, false).unwrap();
             let seal = |master: &Master| master.sealer().seal(&random, &Secret::new("hush"), BOUND).unwrap();
             let mut sealed = [seal(&master), seal(&master)];
             let rotated = master.rotate(&random, || {
@@ -106,8 +106,9 @@ fn a_rotation_that_stops_anywhere_loses_no_secret_and_can_be_ended() {
 fn a_master_key_that_is_named_lives_where_it_is_named_and_is_rotated_there() {
     let (dir, keys) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = keys.path().join("amphora.key");
-    let open =
-        |new| Master::open(Arc::new(RealDisk::new()), KeyPlace::new(dir.path(), Some(&file)), &Scripted::new(1), new);
+    let open = |new| {
+        Master::open(Arc::new(RealDisk::new()), KeyPlace::new(dir.path(), Some(&file)), None, &Scripted::new(1), new)
+    };
     let why = |opened: Result<Master>| opened.map(drop).unwrap_err().to_string();
     assert!(why(open(false)).contains("amphora.key is missing"));
     let master = open(true).unwrap();
@@ -128,7 +129,7 @@ fn a_master_key_that_is_named_lives_where_it_is_named_and_is_rotated_there() {
     let link = keys.path().join("link");
     std::os::unix::fs::symlink(&file, &link).unwrap();
     let place = KeyPlace::new(dir.path(), Some(&link));
-    Master::open(Arc::new(RealDisk::new()), place, &Scripted::new(1), false).unwrap();
+    Master::open(Arc::new(RealDisk::new()), place, None, &Scripted::new(1), false).unwrap();
     let mode = |mode| std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o644);
     assert!(why(open(false)).contains("chmod"));

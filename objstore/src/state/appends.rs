@@ -20,6 +20,7 @@ use std::sync::Arc;
 use objstore_files::RequestId;
 use parking_lot::Mutex;
 
+use super::locks;
 use super::writes::{self, Writes};
 use crate::disk::{Disk, File};
 use crate::error::Result;
@@ -244,14 +245,15 @@ fn file_name(id: SessionId) -> String {
     format!("{:016x}", id.get())
 }
 
-/// Removes the files of sessions that do not continue, also those of their writes.
+/// Removes the files of sessions that do not continue, also those of their writes and locks.
 pub(crate) fn sweep(disk: &dyn Disk, dir: &Path, goes_on: impl Fn(SessionId) -> bool) -> Result<()> {
     let folder = dir.join(FOLDER);
     if !disk.exists(&folder)? {
         return Ok(());
     }
     for name in disk.list(&folder)? {
-        let number = name.strip_suffix(writes::SUFFIX).unwrap_or(&name);
+        let suffixes = [writes::SUFFIX, locks::SUFFIX];
+        let number = suffixes.iter().find_map(|suffix| name.strip_suffix(suffix)).unwrap_or(&name);
         let id = u64::from_str_radix(number, 16).ok().and_then(SessionId::new);
         if !id.is_some_and(&goes_on) {
             disk.remove(&folder.join(name))?;

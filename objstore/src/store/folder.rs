@@ -17,7 +17,8 @@ use crate::disk::is_of_the_volume;
 use crate::error::{Error, Result};
 
 /// All names in a data folder, except those that end in `.tmp`.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 15] = [
+    "checkpoint",
     "content",
     "csi-node",
     "lock",
@@ -28,6 +29,7 @@ const NAMES: [&str; 13] = [
     "quarantine",
     "root-credentials",
     "run",
+    "server-id",
     "sessions",
     "volume-ca-key.pem",
     "volume-ca.pem",

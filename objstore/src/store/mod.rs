@@ -82,9 +82,16 @@ pub struct Store {
 }
 
 impl Store {
+    /// Called before [`Store::close`]: the ownership of a store that other servers could take over stays with this
+    /// process, whose next program continues it.
+    pub fn leave(&self) {
+        self.core.meta.leave();
+    }
+
     /// Syncs everything and stops. Reading is possible until the last handle is dropped.
     pub fn close(&self) {
         self.background.stop();
+        self.core.locks.close();
         if let Err(error) = self.core.settle_everything() {
             tracing::error!(%error, "cannot record the attributes of dirty files; the next start records them");
         }

@@ -44,7 +44,9 @@ impl Store {
             let Some(value) = txn.get(&key)? else {
                 let epoch = super::header::next_id(txn)?;
                 let tickets = Vec::new();
-                txn.put(key, Record { read_only, capability, epoch, tickets, ticket_suffices }.encode_to_vec());
+                let fenced_by = String::new();
+                let made = Record { read_only, capability, epoch, tickets, ticket_suffices, fenced_by };
+                txn.put(key, made.encode_to_vec());
                 return Ok(Outcome::Made);
             };
             let there: Record = decode("a publication", &value)?;
@@ -58,6 +60,32 @@ impl Store {
             Err(Error::Exists { noun: Noun::Publication, name: node, why })
         })
         .await
+    }
+
+    /// Takes the writing of a bucket from all nodes but `writer`: their publications become read-only, and the same
+    /// transaction ends the sessions that were opened by them. When it returns, nothing of these is done any more.
+    ///
+    /// A crash leaves all of them fenced or none. The caller publishes the bucket to `writer` afterwards.
+    pub async fn fence_writers(&self, bucket: &BucketName, writer: &str) -> Result<()> {
+        let (bucket, writer) = (bucket.clone(), writer.to_owned());
+        let fenced = self.change(move |txn, core| {
+            let record = core.bucket_record(&*txn, &bucket)?;
+            let id = record.ok_or_else(|| Error::not_found(Noun::Bucket, bucket.as_str()))?.id;
+            for pair in super::all(&*txn, &key::by_id(tag::PUBLICATION, id))? {
+                let there: Record = decode("a publication", &pair.value)?;
+                let node = node_of(&pair.key);
+                if there.read_only || node == writer {
+                    continue;
+                }
+                let fenced = Record { read_only: true, fenced_by: writer.clone(), ..there };
+                txn.put(pair.key.to_vec(), fenced.encode_to_vec());
+                end_published(txn, id, Some(&node), core.clock.now())?;
+            }
+            Ok(id)
+        });
+        let id = fenced.await?;
+        // Also if this transaction ended none: an earlier call may have been given up before its fence was complete.
+        self.blocking(move |store| store.fence_ended(Some(id))).await
     }
 
     /// Removes a publication, or all of a bucket; an absent one is no error. The same transaction ends the sessions that
@@ -96,8 +124,9 @@ impl Store {
             let Some(bucket) = crate::buckets::name_of(&*snapshot, id)? else { continue };
             let record: Record = decode("a publication", &pair.value)?;
             let node = node_of(&pair.key);
-            let Record { read_only, capability, ticket_suffices, .. } = record;
-            publications.push(Publication { bucket, node, read_only, capability, ticket_suffices });
+            let Record { read_only, capability, ticket_suffices, fenced_by, .. } = record;
+            let fenced_by = Some(fenced_by).filter(|by| !by.is_empty());
+            publications.push(Publication { bucket, node, read_only, capability, ticket_suffices, fenced_by });
         }
         Ok(publications)
     }

@@ -30,7 +30,9 @@ pub(super) fn shown(read: &dyn Read, name: &str, record: &Snapshot) -> Result<Sn
     let ancestry = Ancestry::new(record.clone_group, [record.branch]);
     Ok(SnapshotInfo {
         name: name.to_owned(),
+        id: record.id,
         bucket: record.bucket_name.parse()?,
+        bucket_id: record.bucket,
         created: Timestamp(record.created),
         size_bytes: super::bucket::usage(read, &ancestry)?.bytes,
         creator: record.creator(),

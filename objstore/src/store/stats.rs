@@ -1,9 +1,11 @@
 //! Statistics of the store, for metrics.
 
 use super::{Store, Usage};
+use crate::blob::RemoteStats;
 use crate::core::Named;
 use crate::error::Result;
 use crate::latency::Latency;
+use crate::meta::LogStats;
 use crate::name::BucketName;
 use crate::record::bucket::Bucket as BucketRecord;
 use crate::record::decode;
@@ -33,10 +35,14 @@ pub struct Stats {
     pub disk_sync_latency: Latency,
     /// How long answers to changes waited until other mounts had dropped what they cache.
     pub mounts_wait_latency: Latency,
+    /// The log of the metadata on other machines, if there is one.
+    pub log: Option<LogStats>,
     /// Blobs and segments removed.
     pub collected: u64,
     /// Why the store refuses writes, if it does.
     pub poisoned: Option<String>,
+    /// What content in a bucket does; `None` if it is in the data folder.
+    pub content: Option<RemoteStats>,
     /// Whether the disk is too full for writes other than small changes and deletions.
     pub disk_full: bool,
     /// Free bytes on the disk of the data folder.
@@ -71,8 +77,10 @@ impl Store {
             metadata_sync_latency: meta.sync_latency,
             disk_sync_latency: self.core.disk.sync_latency(),
             mounts_wait_latency: self.core.feeds.waited(),
+            log: meta.log,
             collected: self.background.collected(),
             poisoned: self.core.meta.poisoned(),
+            content: self.core.blobs.remote_stats(),
             disk_full: space.is_some_and(|space| space.free_bytes == 0),
             free_bytes: space.map_or(0, |space| space.free_bytes),
             total_bytes: space.map_or(0, |space| space.total_bytes),

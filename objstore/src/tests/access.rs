@@ -113,6 +113,7 @@ fn a_volume_is_published_to_a_node_in_one_way() {
         read_only,
         capability: "mount rw".into(),
         ticket_suffices: true,
+        fenced_by: None,
     };
     let publish = |publication| test.run(test.store.publish(publication));
     assert_eq!(publish(publication("n1", false)).unwrap(), Outcome::Made);

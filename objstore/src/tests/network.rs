@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use node_testing::{Loopback, Weather};
 use objstore_files::{
-    Change, FileService, FileSession, Make, NAMES_MAX, Ownership, ROOT_INO, SessionStanding, XattrMode,
+    Change, FileService, FileSession, Lock, LockKind, LockMode, LockOwner, LockRange, Locked, Make, NAMES_MAX,
+    Ownership, ROOT_INO, SessionStanding, XattrMode,
 };
 use objstore_files_testing::conformance::{Subject, tests};
 
@@ -201,7 +202,7 @@ fn a_node_that_is_cut_off_serves_nothing_after_its_lease_and_others_go_on() {
     assert!(matches!(remote.loopback.shown()[..], [("served", 1.., 0)]), "{:?}", remote.loopback.shown());
     weather.fall_silent();
     let start = Instant::now();
-    let refused = session.own().attr(made.ino);
+    let refused = session.own().flags(made.ino);
     assert!(matches!(refused, Err(Error::Posix(Posix::Stale))), "{refused:?}");
     let waited = start.elapsed();
     assert!((Duration::from_millis(500)..Duration::from_secs(5)).contains(&waited), "{waited:?}");
@@ -232,6 +233,34 @@ fn a_node_that_is_cut_off_is_said_to_have_lost_its_lease_also_if_it_owes_acknowl
     remote.put("a", b"x");
     wait_until("the change was answered, so the session is ended", || !remote.loopback.ended().is_empty());
     assert_eq!(remote.loopback.ended(), ["lease"]);
+}
+
+#[test]
+fn the_locks_of_a_node_that_is_cut_off_pass_on_with_its_lease() {
+    let terms = node_testing::Terms { lease: Duration::from_millis(1500), ..Default::default() };
+    let remote = Remote::new(Loopback::new(terms));
+    let weather = Weather::default();
+    let (session, other) = (remote.lasting(&weather), remote.open());
+    let mut told = other.changes();
+    let by = LockOwner { owner: 1, handle: 2, pid: 3 };
+    let lock = Lock { kind: LockKind::Whole, mode: LockMode::Exclusive, range: LockRange::ALL };
+    let set = |session: &FileSession, ticket: u64| session.own().lock(7u64, by, lock, ticket).expect("an answer");
+    assert!(session.keeps_locks() && other.keeps_locks());
+    assert_eq!(set(&session, 0), Locked::Granted);
+    assert_eq!((set(&other, 0), set(&other, 8)), (Locked::Refused, Locked::Waits));
+    weather.fall_silent();
+    let start = Instant::now();
+    loop {
+        let batch = told.next().expect("the changes go on");
+        told.acknowledge();
+        if batch.contains(&Change::LockGranted { ticket: 8 }) {
+            break;
+        }
+    }
+    let waited = start.elapsed();
+    assert!(waited >= terms.lease / 2, "the node may still have believed in its lock: {waited:?}");
+    assert!(matches!(session.own().lock(7u64, by, lock, 0u64), Err(Error::Posix(Posix::Stale))));
+    assert!(!other.own().unlock(7u64, 1u64, LockKind::Whole, LockRange::ALL).expect("unlocked"));
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn a_bucket_goes_with_its_accounts_or_neither_goes() {
         read_only: false,
         capability: "mount".into(),
         ticket_suffices: true,
+        fenced_by: None,
     };
     test.run(test.store.publish(attached)).unwrap();
     let refused = delete(id).unwrap_err().to_string();

@@ -40,8 +40,14 @@ impl TestStore {
         ticket_suffices: bool,
     ) -> String {
         let (node, capability) = (node.to_owned(), "mount".to_owned());
-        let publication =
-            Publication { bucket: bucket.clone(), node: node.clone(), read_only, capability, ticket_suffices };
+        let publication = Publication {
+            bucket: bucket.clone(),
+            node: node.clone(),
+            read_only,
+            capability,
+            ticket_suffices,
+            fenced_by: None,
+        };
         self.run(self.store.publish(publication)).unwrap();
         self.run(self.store.ticket(bucket, &node)).unwrap().reveal().to_owned()
     }

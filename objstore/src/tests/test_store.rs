@@ -83,6 +83,22 @@ pub(crate) fn bucket_request(bucket: &str) -> CreateBucket {
     }
 }
 
+/// A bucket of an S3 server in memory for the content of each test store, if `AMPHORA_TEST_CONTENT` says so: the same tests then
+/// run on content in S3.
+fn given_bucket(dir: &std::path::Path) -> Option<crate::ContentBucket> {
+    use crate::bucket::{Keys, Location, Options};
+    use objstore_testing::s3::{BUCKET, FakeS3};
+
+    static SERVER: std::sync::OnceLock<FakeS3> = std::sync::OnceLock::new();
+    std::env::var_os("AMPHORA_TEST_CONTENT")?;
+    let server = SERVER.get_or_init(FakeS3::start);
+    let prefix = dir.file_name()?.to_str()?.trim_start_matches('.').to_owned();
+    let location = Location::parse(&format!("s3://{BUCKET}/{prefix}")).unwrap();
+    let keys = Some(Keys { id: "A".into(), secret: "S".into() });
+    let bucket = Options { endpoint: Some(server.endpoint()), keys, ..Options::new(location) };
+    Some(crate::ContentBucket { bucket, cache_bytes: 64 << 20 })
+}
+
 impl TestStore {
     /// A test store with metadata in memory: it is fast, and survives being opened again, but no crash.
     pub(crate) fn in_memory() -> Self {
@@ -140,7 +156,8 @@ impl TestStore {
     ) -> Result<Self> {
         let disk = Arc::new(FaultyDisk::default());
         let faults = disk.faults.clone();
-        let options = with(Options { disk: disk.clone(), ..Options::new(dir.path()) });
+        let options =
+            with(Options { disk: disk.clone(), bucket: given_bucket(dir.path()), ..Options::new(dir.path()) });
         let blobs = blob::Options { segment_bytes, ..blob::Options::default() };
         let store = match &meta {
             Some(meta) => crate::open::open_on(meta.clone(), disk.lock(&dir.path().join("lock"))?, options, blobs)?,

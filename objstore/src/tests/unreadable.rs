@@ -86,7 +86,8 @@ fn with_access(test: &TestStore) {
     };
     test.run(test.store.create_role(role)).unwrap();
     let (node, capability) = ("node-1".into(), "rw".into());
-    let publication = Publication { bucket: name("jar"), node, read_only: false, capability, ticket_suffices: true };
+    let publication =
+        Publication { bucket: name("jar"), node, read_only: false, capability, ticket_suffices: true, fenced_by: None };
     test.run(test.store.publish(publication)).unwrap();
     let tell = |settings: &mut Settings| {
         settings.policy = Some("{}".into());

@@ -1,12 +1,32 @@
 //! POSIX ACLs of inodes.
 
+use objstore_files::Traits;
+
 use super::flags::Touching;
 use super::session::Volume;
 use super::types::{Acl, Change, SetAcl, WhichAcl};
 use crate::error::{Error, Posix, Result};
 use crate::record::inode::{Inode, InodeKind};
 
+/// What an inode does not have; nothing is known of one that cannot be read.
+fn traits(inode: Option<Inode>) -> Traits {
+    let Some(inode) = inode else { return Traits::default() };
+    let has_none = |which: WhichAcl| matches!(inode.acl(which.attribute()), Ok(None));
+    Traits {
+        no_capabilities: !inode.has_capabilities(),
+        no_protection: !inode.is_fixed(),
+        no_access_acl: has_none(WhichAcl::Access),
+        no_default_acl: has_none(WhichAcl::Default),
+    }
+}
+
 impl Volume {
+    /// What inodes do not have, in their order; nothing if they cannot be read.
+    pub(super) fn traits_of(&self, inos: &[u64]) -> Vec<Traits> {
+        let inodes = self.reading(|tree| tree.inodes_as::<Inode>(inos));
+        inodes.map(|inodes| inodes.into_iter().map(traits).collect()).unwrap_or_default()
+    }
+
     /// An ACL of an inode; `None` if there is none, or if it is equivalent to the mode.
     pub fn acl(&self, ino: u64, which: WhichAcl) -> Result<Option<Acl>> {
         let (_, inode) = self.reading(|tree| tree.dirty_inode(ino))?;

@@ -70,9 +70,10 @@ impl Volume {
 }
 
 impl Session {
-    /// The inodes that the kernel is known to have cached.
+    /// The inodes that the kernel is known to have cached. The root needs no reference.
     pub fn known_to_kernel(&self) -> HashSet<u64> {
         let mut known = self.open_before.lock().clone();
+        known.insert(self.root);
         known.extend(self.inode_refs.lock().keys());
         known
     }

@@ -22,6 +22,7 @@ mod flags;
 mod holds;
 mod in_place;
 mod listing;
+mod locks;
 mod many;
 mod nameless;
 mod names;

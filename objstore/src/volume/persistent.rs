@@ -106,6 +106,7 @@ pub(super) fn take_over(core: &Core, read: &dyn Read, id: SessionId, name: &Buck
 /// does what remains.
 pub(super) fn end(core: &Arc<Core>, id: SessionId, bucket: u64, name: Option<&BucketName>, mount: u64) {
     core.feeds.remove(mount);
+    core.locks.end_persistent(&core.feeds, id);
     let freed = core.inode_refs.end(bucket, id);
     if let Some(name) = name {
         freed.into_iter().for_each(|ino| super::holds::collect(core, name, bucket, mount, ino));

@@ -6,8 +6,8 @@
 //! - It is answered when all other mounts of the bucket have applied the change (`feed`).
 
 use objstore_files::{
-    About, Answer, AttributeOp, Backing, Changes, ContentOp, Context, FileService, FileSession, LocalFiles, NameOp, Op,
-    OpenOp, Released, Reply, RequestId, Unfit,
+    About, Answer, AttributeOp, Backing, Changes, ContentOp, Context, FileService, FileSession, LocalFiles, LockOp,
+    NameOp, Op, OpenOp, Released, Reply, RequestId, Traits, Unfit,
 };
 
 use super::replay::{Call, Recorded};
@@ -55,6 +55,14 @@ impl FileService for Volume {
 
     fn end(&self) {
         Self::end(self);
+    }
+
+    fn keeps_locks(&self) -> bool {
+        true
+    }
+
+    fn traits(&self, inos: &[u64]) -> Vec<Traits> {
+        self.traits_of(inos)
     }
 
     fn local(&self) -> Option<&dyn LocalFiles> {
@@ -106,6 +114,7 @@ impl Volume {
             Op::Attributes(op) => self.execute_on_attributes(op),
             Op::Content(op) => self.execute_on_content(op, data),
             Op::Opens(op) => self.execute_on_opens(op),
+            Op::Locks(op) => self.execute_on_locks(op),
         }
     }
 
@@ -197,6 +206,19 @@ impl Volume {
                 self.probe_result(ino, held);
                 Reply::Done(())
             }
+        })
+    }
+}
+
+impl Volume {
+    fn execute_on_locks(&self, op: LockOp) -> Result<Reply> {
+        Ok(match op {
+            LockOp::Test { ino, owner, lock } => self.test_lock(ino, owner, lock)?.into(),
+            LockOp::Set { ino, by, lock, ticket } => self.lock(ino, by, lock, ticket)?.into(),
+            LockOp::Unset { ino, owner, kind, range } => self.unlock(ino, owner, kind, range).into(),
+            LockOp::Release { ino, closed } => self.release_locks(ino, closed).into(),
+            LockOp::Cancel { ticket } => self.cancel_lock(ticket).into(),
+            LockOp::Files { after } => self.locked_inodes(after).into(),
         })
     }
 }

@@ -19,7 +19,7 @@ use crate::name::{BucketName, Key};
 use crate::record::inode::{Content, Inode, InodeKind};
 use crate::record::key::{self, Branch, CloneGroup, tag};
 use crate::session_id::{SessionId, next_mount};
-use crate::state::{Appends, Served};
+use crate::state::{Appends, LockLog, LockSession, Served};
 use crate::store::{Access, MountSession, Store};
 use crate::tree::{Tree, Tx};
 use crate::undelivered;
@@ -76,7 +76,9 @@ pub(crate) struct Session {
     pub(super) answered: Answered,
     /// The offsets of appends in progress.
     pub(super) appends: Option<Arc<Appends>>,
-    ended: AtomicBool,
+    /// The session, as file locks know it.
+    pub(super) lock_session: LockSession,
+    pub(super) ended: AtomicBool,
 }
 
 /// The tree that a session shows.
@@ -247,6 +249,7 @@ impl Session {
     pub(super) fn new(store: &Store, name: BucketName, place: Place, options: VolumeOptions) -> Self {
         let Place { bucket, clone_group, frozen, root } = place;
         store.core.mounted.add(bucket);
+        let mount = next_mount();
         Self {
             core: store.core.clone(),
             access: store.access.clone(),
@@ -256,7 +259,7 @@ impl Session {
             frozen,
             read_only: options.read_only || frozen.is_some(),
             root,
-            mount: next_mount(),
+            mount,
             access_check: AccessCheck::new(options.account),
             inode_refs: Mutex::default(),
             open_before: Mutex::default(),
@@ -266,6 +269,7 @@ impl Session {
             remote: false,
             answered: Answered::default(),
             appends: None,
+            lock_session: LockSession::of_process(mount),
             ended: AtomicBool::new(false),
         }
     }
@@ -275,6 +279,8 @@ impl Session {
         self.id = Some(served.id);
         self.remote = served.remote;
         self.mount = served.mount;
+        let log = LockLog::new(self.core.disk.clone(), &self.core.dir, served.id, served.remote);
+        self.lock_session = LockSession::persistent(served.id, served.mount, log);
         self.appends = Some(served.appends);
         self.access_check.hold_to(served.account);
     }
@@ -319,6 +325,7 @@ impl Session {
         }
         self.core.mounted.remove(self.bucket);
         self.core.feeds.remove(self.mount);
+        self.core.locks.end(&self.core.feeds, self.lock_session.id());
         self.core.passthrough.release_all(self.mount);
         super::writers::give_back(self);
         self.unpin_all();
@@ -400,6 +407,5 @@ pub(super) fn attr(ino: u64, inode: &Inode) -> Attr {
         mtime: Timestamp(inode.mtime),
         ctime: Timestamp(inode.ctime),
         btime: Timestamp(inode.btime),
-        generation: inode.generation,
     }
 }

@@ -5,4 +5,5 @@
 
 pub mod faulty;
 pub mod random;
+pub mod s3;
 pub mod simulated;

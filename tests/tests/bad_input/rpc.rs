@@ -72,10 +72,26 @@ async fn invalid_volumes_are_refused() {
             "volume_capabilities",
         ),
         (
-            "a volume for mounts and for devices",
-            CreateVolumeRequest { volume_capabilities: vec![block, capability()], ..new() },
+            "a block volume with versions",
+            CreateVolumeRequest {
+                volume_capabilities: vec![block],
+                parameters: parameters("versioning", "enabled"),
+                ..new()
+            },
             Code::InvalidArgument,
-            "two volumes",
+            "versioning",
+        ),
+        (
+            "a class whose bucket does not exist",
+            CreateVolumeRequest { parameters: parameters("fromBucket", "absent"), ..new() },
+            Code::NotFound,
+            "absent",
+        ),
+        (
+            "a policy for writers that does not exist",
+            CreateVolumeRequest { parameters: parameters("secondWriter", "both"), ..new() },
+            Code::InvalidArgument,
+            "secondWriter",
         ),
         (
             "no access mode",

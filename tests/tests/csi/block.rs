@@ -16,12 +16,12 @@ use crate::support::access::{read, root_client};
 use crate::support::cli::check_store;
 use crate::support::grpc::refused;
 
-const MIB: usize = 1 << 20;
+pub(super) const MIB: usize = 1 << 20;
 /// How long a tool may take.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// What block volumes need of the machine, or the reason of a skip.
-pub(super) fn devices() -> Result<(), String> {
+pub(crate) fn devices() -> Result<(), String> {
     root_and_fuse()?;
     match fs::metadata("/sys/devices/virtual/misc/loop-control") {
         Ok(_) => Ok(()),
@@ -43,7 +43,7 @@ fn block() -> VolumeCapability {
 }
 
 impl Driver {
-    async fn create_block(&mut self, name: &str, mib: usize, snapshot: Option<&str>) -> String {
+    pub(crate) async fn create_block(&mut self, name: &str, mib: usize, snapshot: Option<&str>) -> String {
         let source = snapshot
             .map(|id| VolumeContentSource { r#type: Some(Type::Snapshot(SnapshotSource { snapshot_id: id.into() })) });
         let request = CreateVolumeRequest {
@@ -72,14 +72,14 @@ impl Driver {
     }
 
     /// Stages and publishes a block volume; the path of its device. `context`: of a publication to the node.
-    async fn device(&mut self, volume: &str, context: &HashMap<String, String>) -> PathBuf {
+    pub(crate) async fn device(&mut self, volume: &str, context: &HashMap<String, String>) -> PathBuf {
         let request = staging(volume, &self.staging(volume), context);
         self.node.node_stage_volume(request.clone()).await.expect("staged");
         self.node.node_stage_volume(request).await.expect("staged again");
         self.publish_block(volume, volume, false).await.expect("published")
     }
 
-    async fn grow(&mut self, volume: &str, mib: usize) {
+    pub(super) async fn grow(&mut self, volume: &str, mib: usize) {
         let capacity_range = Some(CapacityRange { required_bytes: bytes(mib), limit_bytes: 0 });
         let request = ControllerExpandVolumeRequest { volume_id: volume.into(), capacity_range, ..Default::default() };
         let grown = self.controller.controller_expand_volume(request).await.expect("grown").into_inner();
@@ -92,7 +92,7 @@ impl Driver {
     }
 
     /// Takes a block volume down, and checks that nothing of it is left.
-    async fn remove_block(&mut self, volume: &str) {
+    pub(crate) async fn remove_block(&mut self, volume: &str) {
         for _ in 0..2 {
             self.unpublish(volume, volume).await;
         }
@@ -125,7 +125,7 @@ fn bytes(mib: usize) -> i64 {
 }
 
 /// Opens a device as programs do that bypass the page cache, as databases and virtual machines.
-fn open(device: &Path) -> File {
+pub(crate) fn open(device: &Path) -> File {
     let direct = i32::try_from(rustix::fs::OFlags::DIRECT.bits()).expect("a flag");
     File::options().read(true).write(true).custom_flags(direct).open(device).expect("opened")
 }
@@ -137,13 +137,13 @@ fn pages(len: usize) -> (Vec<u8>, usize) {
     (bytes, skip)
 }
 
-fn write_direct(device: &File, offset: u64, content: &[u8]) -> std::io::Result<()> {
+pub(crate) fn write_direct(device: &File, offset: u64, content: &[u8]) -> std::io::Result<()> {
     let (mut bytes, skip) = pages(content.len());
     bytes[skip..skip + content.len()].copy_from_slice(content);
     device.write_all_at(&bytes[skip..skip + content.len()], offset)
 }
 
-fn read_direct(device: &File, offset: u64, len: usize) -> std::io::Result<Vec<u8>> {
+pub(crate) fn read_direct(device: &File, offset: u64, len: usize) -> std::io::Result<Vec<u8>> {
     let (mut bytes, skip) = pages(len);
     device.read_exact_at(&mut bytes[skip..skip + len], offset)?;
     Ok(bytes[skip..skip + len].to_vec())
@@ -154,12 +154,12 @@ fn size(device: &Path) -> u64 {
 }
 
 /// Content of this length that differs from block to block.
-fn content(len: usize, seed: u8) -> Vec<u8> {
+pub(super) fn content(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|at| (at / 512) as u8 ^ (at % 251) as u8 ^ seed).collect()
 }
 
 #[track_caller]
-fn succeed(command: &mut Command) -> String {
+pub(crate) fn succeed(command: &mut Command) -> String {
     let outcome = run(command, LIMIT).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.status.success(), "{outcome}");
     outcome.stdout

@@ -70,7 +70,7 @@ async fn an_inline_volume_whose_records_are_gone_is_removed_by_its_unpublish() {
 }
 
 /// The folder with the records of the node, somewhere below the server's folder.
-fn find_records(below: &Path) -> PathBuf {
+pub(crate) fn find_records(below: &Path) -> PathBuf {
     let mut folders = vec![below.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {

@@ -1,12 +1,14 @@
 //! CSI: the conformance suite against the real binary, and what it does not cover.
 
-mod block;
+pub(crate) mod block;
 mod crowd;
 mod damaged;
+mod fs_group;
 mod groups;
-mod inline;
+pub(crate) mod inline;
 mod lost;
 mod mounts;
+mod ranges;
 mod recovery;
 mod remote;
 mod sanity;
@@ -28,8 +30,8 @@ use tonic::{Response, Status};
 use crate::support::*;
 
 /// A server with clients of its CSI socket, in the roles of a kubelet and the sidecars.
-struct Driver {
-    server: Server,
+pub(crate) struct Driver {
+    pub(crate) server: Server,
     controller: ControllerClient<Channel>,
     node: NodeClient<Channel>,
 }
@@ -39,17 +41,17 @@ impl Driver {
         Self::of(Server::start()).await
     }
 
-    async fn of(server: Server) -> Self {
+    pub(crate) async fn of(server: Server) -> Self {
         let (controller, node) = clients(&server).await;
         Self { server, controller, node }
     }
 
     /// Connects again after a restart of the server.
-    async fn reconnect(&mut self) {
+    pub(crate) async fn reconnect(&mut self) {
         (self.controller, self.node) = clients(&self.server).await;
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.server.home().path().join(name)
     }
 
@@ -129,19 +131,19 @@ impl Driver {
         self.path("targets").join(volume)
     }
 
-    async fn unpublish(&mut self, volume: &str, target: &str) {
+    pub(crate) async fn unpublish(&mut self, volume: &str, target: &str) {
         let target_path = text(&self.path("targets").join(target));
         let request = NodeUnpublishVolumeRequest { volume_id: volume.into(), target_path };
         self.node.node_unpublish_volume(request).await.expect("unpublished");
     }
 
-    async fn unstage(&mut self, volume: &str) {
+    pub(crate) async fn unstage(&mut self, volume: &str) {
         let staging_target_path = self.staging(volume);
         let request = NodeUnstageVolumeRequest { volume_id: volume.into(), staging_target_path };
         self.node.node_unstage_volume(request).await.expect("unstaged");
     }
 
-    async fn delete(&mut self, volume: &str) {
+    pub(crate) async fn delete(&mut self, volume: &str) {
         let request = DeleteVolumeRequest { volume_id: volume.into(), ..Default::default() };
         self.controller.delete_volume(request).await.expect("deleted");
     }

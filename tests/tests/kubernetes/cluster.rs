@@ -81,7 +81,7 @@ impl Cluster {
     }
 
     /// A command that runs where the cluster's addresses are reached.
-    fn command(&self, program: impl Into<PathBuf>) -> Command {
+    pub(super) fn command(&self, program: impl Into<PathBuf>) -> Command {
         let program = program.into();
         match &self.lab {
             Some(lab) => lab.inside(&program),
@@ -153,12 +153,15 @@ impl Cluster {
     /// Claims a volume of the chart's class; its handle, which is its bucket.
     #[track_caller]
     pub(super) fn claim(&self, name: &str, access: &str) -> String {
-        self.apply(&json!({
-            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
-            "spec": {
-                "storageClassName": "amphora", "accessModes": [access], "resources": {"requests": {"storage": "64Mi"}},
-            },
-        }));
+        self.claim_with(name, &json!({"storageClassName": "amphora", "accessModes": [access]}))
+    }
+
+    /// Claims a volume of 64 MiB for one node, with these fields of the claim's spec in place of that; its handle.
+    #[track_caller]
+    pub(super) fn claim_with(&self, name: &str, fields: &Value) -> String {
+        let usual = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "64Mi"}}});
+        let (kind, spec) = ("PersistentVolumeClaim", with_fields(usual, fields));
+        self.apply(&json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, "spec": spec}));
         let object = format!("pvc/{name}");
         self.wait_for(&object, ".status.phase", "Bound");
         let volume = self.field(&object, ".spec.volumeName");
@@ -181,20 +184,24 @@ impl Cluster {
     #[track_caller]
     pub(super) fn start(&self, pod: &Pod<'_>) {
         let volume = json!({"name": "v", "persistentVolumeClaim": {"claimName": pod.claim}});
-        let container = json!({
-            "name": "c", "image": self.image, "imagePullPolicy": "IfNotPresent",
-            "command": ["sh", "-c", pod.script],
-            "volumeMounts": [{"name": "v", "mountPath": "/data"}],
-        });
-        let mut spec = json!({
-            "terminationGracePeriodSeconds": 1, "hostUsers": pod.host_users, "volumes": [volume],
-            "containers": [container],
-        });
+        let mut spec = json!({"hostUsers": pod.host_users, "volumes": [volume]});
         if let Some(node) = pod.node {
             spec["nodeSelector"] = json!({"kubernetes.io/hostname": node});
         }
-        self.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": pod.name}, "spec": spec}));
+        let mounts = json!([{"name": "v", "mountPath": "/data"}]);
+        self.apply_pod(pod.name, &spec, &json!({"command": ["sh", "-c", pod.script], "volumeMounts": mounts}));
         self.wait_ready(pod.name);
+    }
+
+    /// Makes a pod with these fields of its spec and of its only container; without a command it does nothing.
+    #[track_caller]
+    pub(super) fn apply_pod(&self, name: &str, spec: &Value, container: &Value) {
+        let idle = json!({
+            "name": "c", "image": self.image, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-c", IDLE],
+        });
+        let mut spec = with_fields(json!({"terminationGracePeriodSeconds": 1}), spec);
+        spec["containers"] = json!([with_fields(idle, container)]);
+        self.apply(&json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}));
     }
 
     /// Waits until a pod is ready.
@@ -202,6 +209,14 @@ impl Cluster {
     pub(super) fn wait_ready(&self, pod: &str) {
         let limit = format!("--timeout={CONDITION_SECONDS}s");
         self.kubectl(&["wait", "--for=condition=Ready", &limit, &format!("pod/{pod}")]);
+    }
+
+    /// Waits until an event has these words in its message.
+    #[track_caller]
+    pub(super) fn wait_for_event(&self, words: &str) {
+        let messages = || self.kubectl(&["get", "events", "--output", "jsonpath={.items[*].message}"]);
+        let came = wait_until(Duration::from_secs(60), || messages().contains(words).then_some(()));
+        assert!(came.is_some(), "no event says {words:?}: {}", messages());
     }
 
     /// Runs a shell line in a pod; what it printed.
@@ -248,6 +263,14 @@ impl Cluster {
         command.args(args).arg(format!("{}/{bucket}/{key}", text(&s3["endpoint"])));
         run(&mut command, CALL_LIMIT).expect("curl ends")
     }
+}
+
+/// An object with the fields of another one in place of its own.
+fn with_fields(mut object: Value, fields: &Value) -> Value {
+    for (name, value) in fields.as_object().expect("an object") {
+        object[name] = value.clone();
+    }
+    object
 }
 
 impl Drop for Cluster {

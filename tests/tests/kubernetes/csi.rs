@@ -5,9 +5,11 @@ use serde_json::{Value, json};
 use super::cluster::{CSI_DRIVER, Cluster};
 use crate::support::*;
 
-const CLASS: &str = "amphora-test";
+/// The StorageClass and VolumeSnapshotClass of the tests.
+pub(super) const CLASS: &str = "amphora-test";
 
-fn class(cluster: &Cluster) {
+/// Makes both classes.
+pub(super) fn class(cluster: &Cluster) {
     for object in [
         json!({
             "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": CLASS},
@@ -24,17 +26,21 @@ fn class(cluster: &Cluster) {
 
 /// Makes a claim and waits until it has a volume; the volume's handle, which is its bucket.
 fn claim(cluster: &Cluster, name: &str, source: &Value) -> String {
+    cluster.claim_with(name, &json!({"storageClassName": CLASS, "dataSource": source}))
+}
+
+/// Takes a snapshot of a claim and waits for it.
+pub(super) fn snapshot(cluster: &Cluster, name: &str, claim: &str) {
     cluster.apply(&json!({
-        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
-        "spec": {
-            "storageClassName": CLASS, "accessModes": ["ReadWriteOnce"], "dataSource": source,
-            "resources": {"requests": {"storage": "64Mi"}},
-        },
+        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot", "metadata": {"name": name},
+        "spec": {"volumeSnapshotClassName": CLASS, "source": {"persistentVolumeClaimName": claim}},
     }));
-    let object = format!("pvc/{name}");
-    cluster.wait_for(&object, ".status.phase", "Bound");
-    let volume = cluster.field(&object, ".spec.volumeName");
-    cluster.field(&format!("pv/{volume}"), ".spec.csi.volumeHandle")
+    cluster.wait_for(&format!("volumesnapshot/{name}"), ".status.readyToUse", "true");
+}
+
+/// A snapshot as the source of a claim.
+pub(super) fn from_snapshot(name: &str) -> Value {
+    json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": name})
 }
 
 #[test]
@@ -50,13 +56,9 @@ fn a_volume_lives_from_its_claim_to_its_deletion() {
     cluster.pod("two", "a");
     assert_eq!(cluster.exec("two", "md5sum -c /data/sum >/dev/null; cat /data/f"), "one", "another pod finds it");
 
-    cluster.apply(&json!({
-        "apiVersion": "snapshot.storage.k8s.io/v1", "kind": "VolumeSnapshot", "metadata": {"name": "s"},
-        "spec": {"volumeSnapshotClassName": CLASS, "source": {"persistentVolumeClaimName": "a"}},
-    }));
-    cluster.wait_for("volumesnapshot/s", ".status.readyToUse", "true");
+    snapshot(&cluster, "s", "a");
     cluster.exec("two", "echo two >/data/f; sync");
-    claim(&cluster, "restored", &json!({"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}));
+    claim(&cluster, "restored", &from_snapshot("s"));
     cluster.pod("restored", "restored");
     assert_eq!(cluster.exec("restored", "md5sum -c /data/sum >/dev/null; cat /data/f"), "one", "as at the snapshot");
     claim(&cluster, "clone", &json!({"kind": "PersistentVolumeClaim", "name": "a"}));
@@ -101,15 +103,18 @@ fn in_a_user_namespace(cluster: &Cluster) {
 }
 
 /// Deletes every object, and asserts that the buckets and mounts are gone.
-fn end(cluster: &Cluster) {
+pub(super) fn end(cluster: &Cluster) {
     cluster.kubectl(&["delete", "pod", "--all", "--timeout=120s"]);
     let volumes = cluster.kubectl(&["get", "pvc", "--output", "jsonpath={.items[*].spec.volumeName}"]);
-    let content = cluster.field("volumesnapshot/s", ".status.boundVolumeSnapshotContentName");
-    cluster.delete("volumesnapshot/s");
+    let bound = "jsonpath={.items[*].status.boundVolumeSnapshotContentName}";
+    let contents = cluster.kubectl(&["get", "volumesnapshot", "--output", bound]);
+    cluster.kubectl(&["delete", "volumesnapshot", "--all", "--timeout=120s"]);
     cluster.kubectl(&["delete", "pvc", "--all", "--timeout=120s"]);
     for volume in volumes.split_whitespace() {
         cluster.wait_gone(&format!("pv/{volume}"));
     }
-    cluster.wait_gone(&format!("volumesnapshotcontent/{content}"));
+    for content in contents.split_whitespace() {
+        cluster.wait_gone(&format!("volumesnapshotcontent/{content}"));
+    }
     cluster.kubectl(&["delete", &format!("storageclass/{CLASS}"), &format!("volumesnapshotclass/{CLASS}")]);
 }

@@ -30,6 +30,18 @@ pub(super) const FAR: &str = "node2";
 const KUBELET: &str = "/var/lib/kubelet";
 /// How soon Kubernetes takes a silent node for dead; its default is 50 s.
 const GRACE: &str = "--node-monitor-grace-period=20s";
+/// Switches group snapshots on, in the snapshot controller and in the sidecar.
+const GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=true";
+/// Has kubelet ask for the condition of volumes.
+const HEALTH: &str = "--feature-gates=CSIVolumeHealth=true";
+/// The issuer of the lab's tokens of ServiceAccounts.
+pub(super) const ISSUER: &str = "https://kubernetes.default.svc";
+/// The CSIDriver object of a driver that also makes inline volumes, as the chart has it with `csi.inlineVolumes`.
+const INLINE_DRIVER: &str = "{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: csi.amphora.dev}, spec: \
+                             {attachRequired: true, podInfoOnMount: true, fsGroupPolicy: File, volumeLifecycleModes: \
+                             [Persistent, Ephemeral]}}";
+/// The file with a token for the API server, in the work folder.
+const TOKEN: &str = "state/token";
 /// The name of the COSI sidecar's process.
 const SIDECAR: &str = "amphora-cosi-sidecar";
 
@@ -90,6 +102,11 @@ impl Lab {
             return release::install(self, program, placement);
         }
         std::fs::create_dir_all(self.work.join("state/cosi")).map_err(|error| error.to_string())?;
+        std::fs::write(self.inline_driver(), INLINE_DRIVER).map_err(|error| error.to_string())?;
+        // An object of an earlier run may lack inline volumes, which cannot be added to it.
+        self.script("in.sh", &["kubectl", "delete", "csidriver", CSI_DRIVER, "--ignore-not-found"])?;
+        let token = self.shell(NEAR, "kubectl create token default --namespace kube-system --duration 24h")?;
+        std::fs::write(self.work.join(TOKEN), token.trim()).map_err(|error| error.to_string())?;
         self.script("driver.sh", &["start"])?;
         let path = |path: &str| self.work.join(path).display().to_string();
         let (program, config) = (path("bin/cositool"), path("pki/admin.conf"));
@@ -143,6 +160,43 @@ impl Lab {
         if outcome.status.success() { Ok(outcome.stdout) } else { Err(outcome.to_string()) }
     }
 
+    fn inline_driver(&self) -> PathBuf {
+        self.work.join("state/csidriver.yaml")
+    }
+
+    /// The command line of Amphora, connected to the server; and what it printed.
+    ///
+    /// # Errors
+    /// It fails; the text has its output.
+    pub(super) fn amphora(&self, args: &[&str]) -> Result<String, String> {
+        let mut command = match self.chart {
+            Some(_) => {
+                let mut command = self.inside(&self.kubectl());
+                command.args(["--namespace", release::NAMESPACE, "exec", "amphora-0", "--container", "amphora", "--"]);
+                command.arg("/usr/bin/amphora");
+                command
+            }
+            None => {
+                let mut command = self.inside(&amphora()?);
+                let socket = self.work.join("state/admin.sock");
+                command.arg("--admin-endpoint").arg(format!("unix://{}", socket.display()));
+                command
+            }
+        };
+        let outcome = run(command.args(["--output", "json"]).args(args), SCRIPT_LIMIT)?;
+        if outcome.status.success() { Ok(outcome.stdout) } else { Err(outcome.to_string()) }
+    }
+
+    /// The space that the store takes on its disk.
+    ///
+    /// # Errors
+    /// It cannot be measured.
+    pub(super) fn store_kib(&self) -> Result<u64, String> {
+        let folder = self.work.join(if self.chart.is_some() { "state/store" } else { "state/amphora" });
+        let printed = self.shell(NEAR, &format!("du -sk {} | cut -f 1", folder.display()))?;
+        printed.trim().parse().map_err(|error| format!("du printed {printed:?}: {error}"))
+    }
+
     /// The folder of its programs and of its state.
     pub(super) fn work(&self) -> &Path {
         &self.work
@@ -176,9 +230,11 @@ impl Lab {
     fn command(&self, script: &str) -> Command {
         let mut command = Command::new(self.scripts.join(script));
         command.env("WORK", &self.work).env("DRIVER_NAME", CSI_DRIVER).env("DRIVER_CMD", &self.driver);
-        command.env("DRIVER_SOCK", csi_socket(&self.work));
+        command.env("DRIVER_SOCK", csi_socket(&self.work)).env("CSIDRIVER", self.inline_driver());
+        command.env("SNAPSHOT_CONTROLLER_FLAGS", GROUPS).env("SNAPSHOTTER_FLAGS", GROUPS);
+        command.env("KUBELET_FLAGS", HEALTH);
         if self.chart == Some(Placement::Nodes) {
-            command.env("KUBELET_FLAGS", format!("--root-dir={KUBELET}")).env("KCM_FLAGS", GRACE);
+            command.env("KUBELET_FLAGS", format!("{HEALTH} --root-dir={KUBELET}")).env("KCM_FLAGS", GRACE);
         }
         command
     }
@@ -225,9 +281,11 @@ fn serve(program: &Path, work: &Path) -> String {
     format!(
         "{} serve --data-dir {state}/amphora --node-id node1 --s3-listen 0.0.0.0:9000 --s3-endpoint-url \
          http://{NODE_ADDRESS}:9000 --csi-endpoint unix://{} --cosi-endpoint unix://{} --admin-endpoint \
-         unix://{state}/admin.sock",
+         unix://{state}/admin.sock --oidc-issuer {ISSUER} --oidc-audience amphora --oidc-jwks \
+         https://{NODE_ADDRESS}:6443/openid/v1/jwks --oidc-ca {work}/pki/ca.crt --oidc-token-file {work}/{TOKEN}",
         program.display(),
         csi_socket(work),
         cosi_socket(work),
+        work = work.display(),
     )
 }

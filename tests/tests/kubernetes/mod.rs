@@ -3,9 +3,15 @@
 //! These tests take minutes, so they run at full size only: `cargo verify --full kubernetes`.
 //! `docs/internals/testing.md` describes the cluster that they need.
 
+mod attributes;
+mod block;
 mod cluster;
 mod cosi;
 mod csi;
+mod groups;
+mod health;
+mod identity;
+mod inline;
 mod lab;
 mod nodes;
 mod release;

@@ -30,7 +30,8 @@ fn contender(own: &str) -> String {
     )
 }
 
-fn lab(cluster: &Cluster) -> Result<&Lab, String> {
+/// The lab, if the chart mounts on two nodes there.
+pub(super) fn lab(cluster: &Cluster) -> Result<&Lab, String> {
     let lab = cluster.lab().filter(|lab| lab.chart() == Some(Placement::Nodes));
     lab.ok_or_else(|| format!("it needs a lab of two nodes with the chart: set {}=nodes", release::CHART))
 }

@@ -26,6 +26,8 @@ const VOLUMES: &str = "10.125.0.78";
 /// The root key, which a Secret of the release has.
 const KEY_ID: &str = "AMPHTESTROOTKEY00001";
 const KEY_SECRET: &str = "secret-of-the-test-and-of-nothing-else-1";
+/// The ConfigMap with the keys of the cluster's issuer of tokens.
+const ISSUER_KEYS: &str = "issuer-keys";
 /// The user of the server that mounts nothing.
 const USER: u32 = 65532;
 const HELM_LIMIT: Duration = Duration::from_secs(240);
@@ -76,6 +78,9 @@ pub(super) fn install(lab: &Lab, program: &Path, placement: Placement) -> Result
         (format!("--from-literal=accessKeyId={KEY_ID}"), format!("--from-literal=secretAccessKey={KEY_SECRET}"));
     let key = ["kubectl", "--namespace", NAMESPACE, "create", "secret", "generic", "root-key", &id, &secret];
     lab.script("in.sh", &key)?;
+    lab.shell(NEAR, &format!("kubectl get --raw /openid/v1/jwks >{}", jwks(lab).display()))?;
+    let keys = format!("--from-file=jwks.json={}", jwks(lab).display());
+    lab.script("in.sh", &["kubectl", "--namespace", NAMESPACE, "create", "configmap", ISSUER_KEYS, &keys])?;
     helm(lab, &["install", "--values", text(&values)])
 }
 
@@ -162,14 +167,14 @@ fn liveness_probe() -> Result<std::path::PathBuf, String> {
     built.filter(|program| program.is_file()).ok_or_else(|| "the example livenessprobe is not built".to_owned())
 }
 
-fn image(lab: &Lab, name: &str, entry: &[&str], files: &[String]) -> Result<(), String> {
+pub(super) fn image(lab: &Lab, name: &str, entry: &[&str], files: &[String]) -> Result<(), String> {
     let (name, entry) = (format!("lab.local/{name}:1"), json!(entry).to_string());
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
     lab.script("image.sh", &[&[name.as_str(), &entry], &files[..]].concat())
 }
 
 /// A program, and its libraries if it is not static, as files of an image.
-fn with_libraries(name: &str, program: &Path) -> Result<Vec<String>, String> {
+pub(super) fn with_libraries(name: &str, program: &Path) -> Result<Vec<String>, String> {
     let listed = run(Command::new("ldd").arg(program), HELM_LIMIT)?.stdout;
     let paths = listed.split_whitespace().filter(|word| word.starts_with('/'));
     let libraries = paths.map(|path| format!("{}={path}", path.trim_start_matches('/')));
@@ -181,11 +186,18 @@ fn store(lab: &Lab) -> std::path::PathBuf {
     lab.work().join("state/store")
 }
 
+/// The file with the keys of the cluster's issuer of tokens.
+fn jwks(lab: &Lab) -> std::path::PathBuf {
+    lab.work().join("state/jwks.json")
+}
+
 fn values_of(lab: &Lab, placement: Placement) -> serde_json::Value {
     let path = |name: &str| lab.work().join("state").join(name).display().to_string();
     let image = |name: &str| json!({"image": {"repository": format!("lab.local/{name}"), "tag": "1"}});
     let mut liveness = image("livenessprobe");
     liveness["enabled"] = true.into();
+    let mut snapshotter = image("csi-snapshotter");
+    snapshotter["groups"] = true.into();
     let mut values = json!({
         "image": {"repository": "lab.local/amphora", "tag": "1"},
         "rootKey": {"existingSecret": "root-key"},
@@ -193,6 +205,7 @@ fn values_of(lab: &Lab, placement: Placement) -> serde_json::Value {
             "storage": {"type": "hostPath", "hostPath": store(lab)},
             "nodeSelector": {"kubernetes.io/hostname": NEAR},
             "s3": {"endpointUrl": format!("http://{ADDRESS}:9000")},
+            "oidc": {"issuer": super::lab::ISSUER, "keys": {"configMap": ISSUER_KEYS}},
             "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
         },
         "service": {"clusterIP": ADDRESS},
@@ -200,7 +213,8 @@ fn values_of(lab: &Lab, placement: Placement) -> serde_json::Value {
         "node": {"server": format!("{VOLUMES}:9002"), "registrar": image("registrar"), "livenessProbe": liveness},
         "csi": {
             "provisioner": image("csi-provisioner"), "attacher": image("csi-attacher"),
-            "resizer": image("csi-resizer"), "snapshotter": image("csi-snapshotter"),
+            "resizer": image("csi-resizer"), "snapshotter": snapshotter,
+            "inlineVolumes": placement == Placement::Store,
         },
         "cosi": {"enabled": true, "secretNamespaces": ["*"], "sidecar": image("cosi")},
     });

@@ -12,6 +12,7 @@ use proto::csi::v1::node_client::NodeClient;
 use super::scrape;
 use crate::support::access::root_client;
 use crate::support::cli::{cli, json};
+use crate::support::elsewhere::{Elsewhere, elsewhere};
 use crate::support::*;
 
 /// The time limit for a value to be current: values may be some seconds old, and a request counts once its answer is
@@ -71,8 +72,11 @@ pub fn documented() -> BTreeMap<String, Family> {
 }
 
 /// A server with a value in each family of series, as far as this machine permits.
-pub async fn busy(openssl: &Path) -> Server {
-    let server = Options::default().tls().holder().start();
+///
+/// Its content is in another store, which has to live as long.
+pub async fn busy(openssl: &Path) -> (Elsewhere, Server) {
+    let elsewhere = elsewhere("metrics");
+    let server = elsewhere.options.clone().tls().holder().start();
     json(&server, &["bucket", "create", "busy", "--quota", "10Mi"]);
     json(&server, &["backup", "busy", server.home().path().join("backup").to_str().expect("ours")]);
     let mut node = NodeClient::new(grpc::channel(&server.ready().socket("csi")).await);
@@ -92,12 +96,12 @@ pub async fn busy(openssl: &Path) -> Server {
     }
     let counted = || scrape(&server, "*/*").1.contains("amphora_s3_requests_total{").then_some(());
     wait_until(FRESH, counted).expect("the request is counted");
-    server
+    (elsewhere, server)
 }
 
 #[tokio::test]
 async fn served_metrics_and_documented_metrics_are_the_same() {
-    let server = busy(&need!(required("openssl"))).await;
+    let (_elsewhere, server) = busy(&need!(required("openssl"))).await;
     let (head, text) = scrape(&server, "text/plain");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
     let (served, documented) = (served(&text), documented());
@@ -120,7 +124,7 @@ async fn served_metrics_and_documented_metrics_are_the_same() {
 #[tokio::test]
 async fn promtool_accepts_the_metrics() {
     let promtool = need!(required("promtool"));
-    let server = busy(&need!(required("openssl"))).await;
+    let (_elsewhere, server) = busy(&need!(required("openssl"))).await;
     let (_, text) = scrape(&server, "*/*");
     let mut check = Command::new(promtool);
     check.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

@@ -100,7 +100,7 @@ fn what_cannot_be_mounted_is_refused_with_a_reason() {
 
 /// A process of a mount: the node, the one that starts the node again, the holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     Node,
     Starter,
     Holder,
@@ -154,13 +154,17 @@ fn a_mount_goes_on_over_the_death_of_its_processes() {
 }
 
 #[test]
-fn a_node_ends_when_it_is_told_to_although_its_store_is_gone() {
+fn a_node_that_ends_by_a_signal_while_its_store_is_gone_leaves_the_mount_to_the_next() {
     need!(root_and_fuse());
-    let listening = ["--volume-listen", "127.0.0.1:0", "--volume-lease", "2s"];
+    // The same port after a restart.
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").to_string();
+    let listening = ["--volume-listen", &port, "--volume-lease", "2s"];
     let mut server = Options::default().args(listening).start();
     make_bucket(&server, BUCKET, &[]);
     let dir = folder(&server, "m");
     json(&server, &mount_args(&server, &dir, server.ready().word("credentials")));
+    std::fs::write(dir.join("before"), "kept").expect("written");
     server.kill9();
     // After half of the lease nothing is answered from caches: a look at the mount waits for the store.
     std::thread::sleep(Duration::from_secs(3));
@@ -170,9 +174,14 @@ fn a_node_ends_when_it_is_told_to_although_its_store_is_gone() {
     }
     let ended = || processes_of(&dir, Role::Node).iter().all(|node| !told.contains(node)).then_some(());
     assert!(!told.is_empty() && wait_until(LONG, ended).is_some(), "it is still there");
-    kill(&dir, &ROLES);
+    let next = || (!processes_of(&dir, Role::Node).is_empty()).then_some(());
+    wait_until(LONG, next).expect("the next process of the mount");
     server.restart();
+    assert_eq!(std::fs::read(dir.join("before")).expect("the mount goes on"), b"kept");
+    std::fs::write(dir.join("after"), "written").expect("the mount goes on");
+    assert_eq!(both_agree(&server, BUCKET, &dir).files, 2);
     json(&server, &["umount", text(&dir)]);
+    assert!(folders_of(&dir).is_empty(), "its node ends with it");
 }
 
 #[test]
@@ -217,7 +226,7 @@ fn has_ended(pid: rustix::process::Pid) -> bool {
 }
 
 /// The processes of the mount at a directory, by their arguments.
-fn processes_of(dir: &Path, role: Role) -> Vec<rustix::process::Pid> {
+pub(super) fn processes_of(dir: &Path, role: Role) -> Vec<rustix::process::Pid> {
     let own = folders_of(dir);
     let processes = std::fs::read_dir("/proc").expect("processes").flatten();
     let found = processes.filter_map(|process| {

@@ -6,6 +6,7 @@ mod another_machine;
 mod away;
 mod busy;
 mod certificates;
+mod closes;
 mod grants;
 mod keep_option;
 mod operators;

@@ -26,6 +26,10 @@ pub enum Fault {
     NodeIsStopped,
     /// The holder is killed with -9.
     HolderIsKilled,
+    /// The holder is stopped for a while.
+    HolderIsStopped,
+    /// The node's process is killed with -9 while the holder is stopped: the next process waits for the holder.
+    NodeIsKilledBesideAStoppedHolder,
     /// The server is killed with -9, and started again.
     ServerIsKilled,
     /// The server is stopped for a while.
@@ -33,7 +37,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 12] = [
         Self::Cut,
         Self::NodeIsSilent,
         Self::StoreIsSilent,
@@ -42,6 +46,8 @@ impl Fault {
         Self::NodeIsKilled,
         Self::NodeIsStopped,
         Self::HolderIsKilled,
+        Self::HolderIsStopped,
+        Self::NodeIsKilledBesideAStoppedHolder,
         Self::ServerIsKilled,
         Self::ServerIsStopped,
     ];
@@ -68,9 +74,21 @@ impl Fault {
                 std::thread::sleep(pause);
                 mount.proxy.delay(Duration::ZERO);
             }
-            Self::NodeIsKilled => mount.processes("node").into_iter().for_each(|pid| send(pid, Signal::KILL)),
+            Self::NodeIsKilled => {
+                await_holder(mount);
+                mount.processes("node").into_iter().for_each(|pid| send(pid, Signal::KILL));
+            }
             Self::NodeIsStopped => stop(&mount.processes("node"), pause),
             Self::HolderIsKilled => mount.processes("holder").into_iter().for_each(|pid| send(pid, Signal::KILL)),
+            Self::HolderIsStopped => stop(&mount.processes("holder"), pause),
+            Self::NodeIsKilledBesideAStoppedHolder => {
+                await_holder(mount);
+                let holder = mount.processes("holder");
+                holder.iter().for_each(|pid| send(*pid, Signal::STOP));
+                mount.processes("node").into_iter().for_each(|pid| send(pid, Signal::KILL));
+                std::thread::sleep(pause);
+                holder.iter().for_each(|pid| send(*pid, Signal::CONT));
+            }
             Self::ServerIsKilled => {
                 server.kill9();
                 std::thread::sleep(pause / 2);
@@ -81,6 +99,13 @@ impl Fault {
             Self::ServerIsStopped => stop(&server.pid().into_iter().collect::<Vec<_>>(), pause),
         }
     }
+}
+
+/// Waits until a holder has the mount, after the death of the last one: if both die, no process has its device.
+fn await_holder(mount: &Remote) {
+    let has_come = || (!mount.processes("holder").is_empty()).then_some(());
+    wait_until(Duration::from_secs(30), has_come).expect("the next holder");
+    std::thread::sleep(Duration::from_millis(500));
 }
 
 fn stop(pids: &[u32], pause: Duration) {

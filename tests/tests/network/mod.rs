@@ -1,14 +1,16 @@
 //! Mounts of a store on another machine under faults: a proxy that cuts, delays and falls silent; the node's process, the
 //! holder and the server killed or stopped.
 //!
-//! - Programs append with fsync, create names that must not exist, rename a counter, and read what an S3 client has put. Each
-//!   knows the result that each call must have. No fault here lasts as long as a lease, so no call may fail.
+//! - Programs append with fsync, create names that must not exist, rename a counter, count under file locks on both mounts,
+//!   and read what an S3 client has put. Each knows the result that each call must have. No fault here lasts as long as a lease, so no call may fail.
 //! - Two mounts of one bucket, each over a proxy of its own.
 //! - 10 faults within `cargo verify`, 300 with `cargo verify --full network`, which prints the pauses.
 
 mod faults;
+mod held;
 mod programs;
 mod proxy;
+mod sqlite;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -108,6 +110,8 @@ fn no_program_notices_faults_of_the_network_and_of_processes() {
             threads.spawn(|| programs.create(&dirs)),
             threads.spawn(|| programs.rename(&dirs[1].join("counter"))),
             threads.spawn(|| programs.put_and_read(&runtime, &s3, BUCKET, dirs[1])),
+            threads.spawn(|| programs.count(&dirs, "counted-in-ranges", programs::of_ranges)),
+            threads.spawn(|| programs.count(&dirs, "counted-whole", programs::of_whole_files)),
         ];
         for number in 0..count {
             let fault = Fault::any(&mut rng);
@@ -122,7 +126,7 @@ fn no_program_notices_faults_of_the_network_and_of_processes() {
         going.store(false, Ordering::SeqCst);
         running.map(|program| program.join().expect("the program saw what it had to"))
     });
-    println!("appends, creates, renames, puts: {done:?}");
+    println!("appends, creates, renames, puts, counts under locks: {done:?}");
     assert!(done.iter().all(|done| *done > 3), "{done:?}");
     programs::check(&dirs, done);
     mounts.iter().for_each(|mount| mount.unmount(&server));

@@ -3,12 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use aws_sdk_s3::primitives::ByteStream;
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
 
 /// The longest call of all programs since it was taken last.
 #[derive(Default)]
@@ -79,6 +81,36 @@ impl Programs<'_> {
         done
     }
 
+    /// Counts in a file on both mounts at the same time, under a lock: by each mount alone as often as is returned.
+    pub fn count(self, dirs: &[&Path], name: &str, lock: fn(&File, FlockOperation) -> rustix::io::Result<()>) -> u64 {
+        let count = |dir: &Path| {
+            let path = dir.join(name);
+            let file =
+                OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path).expect("opened");
+            let mut done = 0;
+            for number in self.turns() {
+                self.longest.time(|| lock(&file, FlockOperation::LockExclusive)).expect("locked");
+                let mut bytes = [0; 8];
+                let read = self.longest.time(|| file.read_at(&mut bytes, 0)).expect("read");
+                assert!(read == 8 || read == 0, "{read} bytes");
+                let next = u64::from_be_bytes(bytes) + 1;
+                self.longest.time(|| file.write_all_at(&next.to_be_bytes(), 0)).expect("written");
+                self.longest.time(|| lock(&file, FlockOperation::Unlock)).expect("unlocked");
+                done = number + 1;
+            }
+            done
+        };
+        let both = std::thread::scope(|threads| {
+            let other = threads.spawn(|| count(dirs[1]));
+            [count(dirs[0]), other.join().expect("it counted")]
+        });
+        for dir in dirs {
+            let counted = std::fs::read(dir.join(name)).expect("read");
+            assert_eq!(counted, (both[0] + both[1]).to_be_bytes(), "{name}, counted {both:?} times");
+        }
+        both.into_iter().min().unwrap_or_default()
+    }
+
     /// Counts by renaming a file.
     #[expect(clippy::disallowed_methods, reason = "what a program does on a mount")]
     pub fn rename(self, file: &Path) -> u64 {
@@ -115,8 +147,18 @@ impl Programs<'_> {
     }
 }
 
+/// Locks and unlocks all bytes of a file.
+pub fn of_ranges(file: &File, how: FlockOperation) -> rustix::io::Result<()> {
+    fcntl_lock(file, how)
+}
+
+/// Locks and unlocks a whole file.
+pub fn of_whole_files(file: &File, how: FlockOperation) -> rustix::io::Result<()> {
+    flock(file, how)
+}
+
 /// Everything that was acknowledged is there once, on both mounts.
-pub fn check(dirs: &[&Path], [appends, creates, renames, _]: [u64; 4]) {
+pub fn check(dirs: &[&Path], [appends, creates, renames, ..]: [u64; 6]) {
     for dir in dirs {
         let log = std::fs::read(dir.join("log")).expect("the log");
         let expected: Vec<u8> = (0..appends).flat_map(u64::to_be_bytes).collect();

@@ -7,6 +7,7 @@
 
 mod created;
 mod databases;
+mod disks;
 mod logs;
 mod names;
 mod pages;
@@ -144,12 +145,17 @@ fn power_off(server: &mut Server, mount: &Mounted) {
 
 /// Mounts what the disk kept, and starts the server on it.
 fn power_on(server: &mut Server, cycle: usize) {
+    mount_again(server, cycle);
+    server.restart();
+}
+
+/// Mounts what the disk kept.
+fn mount_again(server: &Server, cycle: usize) {
     server.image().unmount().expect("no process has it open");
     server.image().mount().expect("the journal is replayed");
     if cycle.is_multiple_of(5) {
         check_store(server);
     }
-    server.restart();
 }
 
 #[expect(clippy::print_stdout, reason = "cargo verify --full shows it; the test harness hides it otherwise")]

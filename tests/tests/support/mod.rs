@@ -3,6 +3,7 @@
 pub mod access;
 pub mod agree;
 pub mod cli;
+pub mod elsewhere;
 pub mod grpc;
 pub mod load;
 pub mod mapping;

@@ -1,4 +1,4 @@
-//! A PostgreSQL cluster of the installed PostgreSQL, with its data on a mount.
+//! A PostgreSQL cluster of the installed PostgreSQL, with its data on a mount, or for the metadata of stores.
 //!
 //! - It runs as the user `postgres`, who owns the data folder; its socket and log lie beside the mount, not on it.
 //! - Dropping it kills it.
@@ -70,6 +70,67 @@ impl Postgres {
         let args = [OsStr::new("-k"), "-A".as_ref(), "trust".as_ref(), "-D".as_ref(), data.as_os_str()];
         cluster.run("initdb", args, limit(120));
         cluster
+    }
+
+    /// A cluster with its data in a new folder of its own, started: for the metadata of stores.
+    ///
+    /// # Errors
+    /// If PostgreSQL is not installed; the text is the reason of a skip.
+    pub fn of_metadata() -> Result<(Self, tempfile::TempDir), String> {
+        let programs = installed()?;
+        let folder = tempfile::Builder::new().prefix("amphora-pg-").tempdir().expect("a folder");
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("its mode");
+        let cluster = Self::init(programs, folder.path(), folder.path());
+        cluster.start();
+        Ok((cluster, folder))
+    }
+
+    /// A standby of it, started, and from now on its synchronous one.
+    pub fn replica(&self) -> (tempfile::TempDir, Self) {
+        let folder = tempfile::Builder::new().prefix("amphora-pg-").tempdir().expect("a folder");
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("its mode");
+        let (data, sockets) = (folder.path().join("pgdata"), folder.path().join("pg"));
+        for dir in [&data, &sockets] {
+            std::fs::create_dir(dir).expect("a folder for PostgreSQL");
+            std::fs::set_permissions(dir, Permissions::from_mode(0o700)).expect("its mode");
+            chown(dir, Some(self.owner.user), Some(self.owner.group)).expect("its owner");
+        }
+        self.run("pg_basebackup", [OsStr::new("-R"), "-D".as_ref(), data.as_os_str()], limit(120));
+        let replica = Self { programs: self.programs.clone(), owner: self.owner, data, sockets };
+        replica.start();
+        self.sql("ALTER SYSTEM SET synchronous_standby_names = '*'");
+        self.sql("SELECT pg_reload_conf()");
+        let is_set = || (self.sql("SHOW synchronous_standby_names") == "*").then_some(());
+        wait_until(Duration::from_secs(30), is_set).expect("the setting takes effect");
+        (folder, replica)
+    }
+
+    /// Makes a standby the primary.
+    pub fn promote(&self) {
+        drop(self.control("promote").expect("pg_ctl ends").ok());
+    }
+
+    /// The URL by which a client tries this one and then another.
+    pub fn url_with(&self, other: &Self) -> String {
+        format!("{}&host={}", self.url(), other.sockets.display().to_string().replace('/', "%2F"))
+    }
+
+    /// The URL of its database `postgres`, for `--metadata-url`.
+    pub fn url(&self) -> String {
+        format!("postgres:///postgres?user={USER}&host={}", self.sockets.display().to_string().replace('/', "%2F"))
+    }
+
+    /// Lets this role in by its password alone.
+    pub fn require_passwords_of(&self, role: &str) {
+        let file = self.data.join("pg_hba.conf");
+        let rules = std::fs::read_to_string(&file).expect("its rules");
+        std::fs::write(&file, format!("local all {role} scram-sha-256\n{rules}")).expect("its rules");
+        self.sql("SELECT pg_reload_conf()");
+    }
+
+    /// The output of a statement in the database `postgres`.
+    pub fn sql(&self, statement: &str) -> String {
+        self.run("psql", ["-At", "-c", statement, "postgres"], limit(60)).trim().to_owned()
     }
 
     /// Starts it, including recovery, and waits until it answers.

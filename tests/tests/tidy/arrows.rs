@@ -2,7 +2,7 @@
 //! `corpora`, which only tests use, depends on none. Crates inside another's folder are members of the workspace too.
 //!
 //! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach
-//!   them through `objstore` alone.
+//!   them through `objstore` alone. `objstore-log`, the fenced log of batches, knows none of them: `log → kv`.
 //! - `node-session` is what a store and its nodes agree on, without I/O: the store keeps its outcomes and ends its sessions.
 //! - `s3-policy` evaluates bucket policies and knows neither the store nor the S3 protocol: `s3-policy → s3`.
 //! - `objstore-files` is the seam between a mount and a store: `fuse` knows it and not the store, which only its tests use.
@@ -16,8 +16,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("objstore-base", &[]),
     ("objstore-disk", &["objstore-base"]),
     ("objstore-testing", &["objstore-base", "objstore-disk"]),
-    ("objstore-kv", &["objstore-base", "objstore-disk", "objstore-testing"]),
-    ("objstore-blob", &["objstore-base", "objstore-disk", "objstore-testing"]),
+    ("objstore-log", &["objstore-testing"]),
+    ("objstore-bucket", &["objstore-base", "objstore-testing"]),
+    ("objstore-kv", &["objstore-base", "objstore-disk", "objstore-log", "objstore-testing"]),
+    ("objstore-blob", &["objstore-base", "objstore-bucket", "objstore-disk", "objstore-testing"]),
     ("objstore-record", &["objstore-base", "objstore-blob"]),
     ("objstore-files", &["objstore-base"]),
     ("objstore-files-testing", &["objstore-base", "objstore-files", "node-codec"]),
@@ -29,6 +31,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "objstore-disk",
             "objstore-kv",
             "objstore-blob",
+            "objstore-bucket",
             "objstore-record",
             "objstore-files",
             "objstore-files-testing",
@@ -106,11 +109,13 @@ const FOR_TESTS: [&str; 4] = ["corpora", "objstore-testing", "objstore-files-tes
 const FOR_TESTS_OF: [(&str, &str); 1] = [("fuse", "objstore")];
 
 /// Crates and modules that stand for a protocol or an engine, each with the folders that may name them.
-const FOREIGN: [(&str, &[&str]); 4] = [
+const FOREIGN: [(&str, &[&str]); 6] = [
     ("s3s", &["s3/src/"]),
     ("fuse_wire", &["fuse/src/lib.rs"]),
     ("crate::wire", &["fuse/src/adapter/"]),
     ("fjall", &["objstore/kv/src/fjall_engine/"]),
+    ("aws_sdk_s3", &["objstore/bucket/src/", "tests/"]),
+    ("tokio_postgres", &["objstore/log/src/postgres/"]),
 ];
 
 /// Reads the dependency tables of a member's Cargo.toml; every entry must also come from the workspace.

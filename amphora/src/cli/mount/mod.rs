@@ -146,6 +146,7 @@ async fn mount(socket: &SocketPath, bucket: String, dir: &Path, options: Options
         readahead_bytes: options.readahead_bytes,
         uncached: options.uncached.unwrap_or_default(),
         no_exec: options.no_exec.unwrap_or_default(),
+        node_locks: options.node_locks.unwrap_or_default(),
         keep,
         server: options.server.unwrap_or_default(),
         ca_pem,
@@ -180,8 +181,17 @@ fn authority(file: &Path) -> Result<Vec<u8>, Failure> {
 
 /// Asks the server to make a mount read-only or writable.
 async fn remount(client: &mut Client, dir: &Path, options: Options) -> Result<(), Failure> {
-    let Options { read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec, .. } = options;
-    let dir = absolute(dir)?;
-    let request = admin::RemountRequest { dir, read_only, uid, gid, prefix, umask, readahead_bytes, uncached, no_exec };
+    let request = admin::RemountRequest {
+        dir: absolute(dir)?,
+        read_only: options.read_only,
+        uid: options.uid,
+        gid: options.gid,
+        prefix: options.prefix,
+        umask: options.umask,
+        readahead_bytes: options.readahead_bytes,
+        uncached: options.uncached,
+        no_exec: options.no_exec,
+        node_locks: options.node_locks,
+    };
     answer(client.mounts.remount(request).await).map(drop)
 }

@@ -11,11 +11,12 @@ use crate::failure::Failure;
 /// The `--help` text of `-o`.
 pub(super) const HELP: &str = "ro; noexec; uid=N and gid=N (show all files as theirs); umask=OCTAL (hide permission bits); \
                                prefix=P (show only what is below); readahead=SIZE (up to 1Mi); cache=on|off (file content \
-                               in the kernel's page cache); credentials=FILE; server=HOST:PORT; ca=FILE; cert=FILE and key=FILE; remount (with ro or rw: change an \
+                               in the kernel's page cache); locks=store|node (file locks exclude programs on all mounts \
+                               of the bucket, or on this mount alone); credentials=FILE; server=HOST:PORT; ca=FILE; cert=FILE and key=FILE; remount (with ro or rw: change an \
                                existing mount). Options of mount(8) and fstab without effect here are accepted";
 
 const KNOWN: &str = "known are ro, rw, remount, noexec, exec, uid=N, gid=N, umask=OCTAL, prefix=P, readahead=SIZE, \
-                     cache=on|off, credentials=FILE, server=HOST:PORT, ca=FILE, cert=FILE, key=FILE, and those options of mount(8) that have no effect here";
+                     cache=on|off, locks=store|node, credentials=FILE, server=HOST:PORT, ca=FILE, cert=FILE, key=FILE, and those options of mount(8) that have no effect here";
 
 /// Options without effect: mount(8)'s own, and those that always hold.
 const HARMLESS: [&str; 29] = [
@@ -81,6 +82,8 @@ pub(super) struct Options {
     pub prefix: Option<String>,
     pub readahead_bytes: Option<u32>,
     pub uncached: Option<bool>,
+    /// Leave file locks to the kernel of this machine.
+    pub node_locks: Option<bool>,
     pub credentials: Option<PathBuf>,
     /// The volume listener of a store on another machine.
     pub server: Option<String>,
@@ -131,6 +134,8 @@ impl Options {
             ("readahead", Some(value)) => self.readahead_bytes = Some(readahead(option, value)?),
             ("cache", Some("on")) => self.uncached = Some(false),
             ("cache", Some("off")) => self.uncached = Some(true),
+            ("locks", Some("store")) => self.node_locks = Some(false),
+            ("locks", Some("node")) => self.node_locks = Some(true),
             ("server", Some(server)) => self.server = Some(server.to_owned()),
             ("ca", Some(file)) => self.ca = Some(file.into()),
             ("cert", Some(file)) => self.cert = Some(file.into()),
@@ -196,6 +201,7 @@ mod tests {
             prefix: Some("a/b".into()),
             readahead_bytes: Some(128 << 10),
             uncached: Some(true),
+            node_locks: Some(true),
             credentials: Some("/k".into()),
             server: Some("h:1".into()),
             ca: Some("/c".into()),
@@ -203,7 +209,7 @@ mod tests {
             key: Some("/s".into()),
             kernels: None,
         };
-        let list = "ro,noexec,uid=1000,gid=0,umask=027,prefix=a/b,readahead=128Ki,cache=off,credentials=/k,\
+        let list = "ro,noexec,uid=1000,gid=0,umask=027,prefix=a/b,readahead=128Ki,cache=off,locks=node,credentials=/k,\
                     server=h:1,ca=/c,cert=/n,key=/s";
         assert_eq!(parse(list).expect("good"), expected);
         assert_eq!(parse("").expect("none"), Options::default());
@@ -238,6 +244,7 @@ mod tests {
             "umask=1777",
             "readahead=2Mi",
             "cache=1Gi",
+            "locks=kernel",
         ];
         for bad in bad {
             let text = parse(bad).expect_err(bad).to_string();

@@ -95,13 +95,33 @@ pub(super) async fn run(client: &mut Client, printer: &mut Printer, dir: Option<
         if let Some(link) = mount.link.map(Link::from) {
             printer.done(&format!("{}: {} of {}", mount.dir, link.text(), mount.server))?;
         }
+        if let Some(trips) = trips_text(&stats.trips) {
+            printer.done(&format!("{}: {trips}", mount.dir))?;
+        }
     }
     printer.list(&rows)
+}
+
+/// The round trips to a store on another machine; `None` for a mount of this machine's store.
+fn trips_text(counted: &[admin::TripFigures]) -> Option<String> {
+    let sum = |count: fn(&admin::TripFigures) -> u64| counted.iter().map(count).sum::<u64>();
+    let each = counted.iter().map(|counted| format!("{} {}/{}", counted.operation, counted.trips, counted.calls));
+    let each: Vec<_> = each.collect();
+    let (trips, calls) = (sum(|counted| counted.trips), sum(|counted| counted.calls));
+    (!each.is_empty()).then(|| format!("{trips} round trips for {calls} calls of the store ({})", each.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn round_trips_are_summed_and_told_by_operation() {
+        let counted = |operation: &str, calls, trips| admin::TripFigures { operation: operation.into(), calls, trips };
+        assert_eq!(trips_text(&[]), None);
+        let text = trips_text(&[counted("create", 2, 2), counted("lookup", 9, 1)]).expect("a text");
+        assert_eq!(text, "3 round trips for 11 calls of the store (create 2/2, lookup 1/9)");
+    }
 
     #[test]
     fn quantiles_are_bounds() {

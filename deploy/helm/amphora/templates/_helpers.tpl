@@ -63,6 +63,29 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end -}}
 {{- end -}}
 
+{{/* Where volumes can be used: KEY=VALUE,… */}}
+{{- define "amphora.topology" -}}
+{{- $segments := list -}}
+{{- range $key, $value := .Values.csi.topology -}}
+{{- $segments = append $segments (printf "%s=%s" $key $value) -}}
+{{- end -}}
+{{- join "," $segments -}}
+{{- end -}}
+
+{{/* Not empty if backup programs may ask for ranges of snapshots. */}}
+{{- define "amphora.tellsRanges" -}}
+{{- if and .Values.csi.enabled .Values.csi.snapshotMetadata.enabled }}true{{ end -}}
+{{- end -}}
+
+{{/* The Secret with the certificate of csi.snapshotMetadata. */}}
+{{- define "amphora.metadataTlsSecret" -}}
+{{- if .Values.csi.snapshotMetadata.tls.certManager.enabled -}}
+{{- printf "%s-snapshot-metadata-tls" (include "amphora.fullname" .) -}}
+{{- else -}}
+{{- .Values.csi.snapshotMetadata.tls.existingSecret -}}
+{{- end -}}
+{{- end -}}
+
 {{/* The Secret with the certificate that all nodes show. */}}
 {{- define "amphora.nodeTlsSecret" -}}
 {{- if .Values.node.certificate.certManager.enabled -}}
@@ -121,7 +144,8 @@ capabilities: {drop: [ALL]}
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
-{{/* A sidecar that talks to the API server: the folder of its own socket and no other, and the pod's token. */}}
+{{/* A sidecar that talks to the API server: the folder of its own socket and no other, the pod's token, and perhaps ports and
+     more volumes. */}}
 {{- define "amphora.sidecar" -}}
 - name: {{ .name }}
   image: "{{ .values.image.repository }}:{{ .values.image.tag }}"
@@ -132,9 +156,20 @@ seccompProfile: {type: RuntimeDefault}
     {{- include "amphora.bare" .root | nindent 4 }}
   resources:
     {{- toYaml .values.resources | nindent 4 }}
+  {{- with .env }}
+  env:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .ports }}
+  ports:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   volumeMounts:
     - {name: {{ .socket }}, mountPath: /{{ trimSuffix "-socket" .socket }}}
     - {name: api-token, mountPath: /var/run/secrets/kubernetes.io/serviceaccount, readOnly: true}
+    {{- with .mounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end -}}
 
 {{/* The sidecar that registers the driver with kubelet, in the pod of the process that serves the node's socket. */}}

@@ -38,6 +38,11 @@ impl File {
         self.held.get(&owner).map_or(0, Ranges::len)
     }
 
+    /// What an owner has locked.
+    pub(super) fn locks_of(&self, owner: Owner) -> Vec<(Range, Mode)> {
+        self.held.get(&owner).into_iter().flat_map(Ranges::iter).collect()
+    }
+
     /// Every lock with its owner.
     pub(super) fn held(&self) -> impl Iterator<Item = (Owner, Range, Mode)> {
         self.held.iter().flat_map(|(owner, ranges)| ranges.iter().map(|(range, mode)| (*owner, range, mode)))
@@ -49,18 +54,15 @@ impl File {
         held.find(|(owner, range, mode)| request.conflicts(*owner, *range, *mode))
     }
 
-    /// Whether a request that waits conflicts with this one.
-    pub(super) fn queues_behind(&self, request: &Request) -> bool {
-        self.waiting.iter().any(|(_, earlier)| request.conflicts(earlier.owner, earlier.range, earlier.mode))
+    /// The owners of the locks that a request waits for.
+    pub(super) fn blockers(&self, request: &Request) -> impl Iterator<Item = Owner> {
+        let held = self.held().filter(|(owner, range, mode)| request.conflicts(*owner, *range, *mode));
+        held.map(|(owner, ..)| owner)
     }
 
-    /// The owners that a request has to wait for: holders of conflicting locks, and conflicting waiters before
-    /// `ticket`.
-    pub(super) fn blockers(&self, request: &Request, ticket: Option<Ticket>) -> Vec<Owner> {
-        let held = self.held().filter(|(owner, range, mode)| request.conflicts(*owner, *range, *mode));
-        let earlier = self.waiting.iter().take_while(|(waiting, _)| Some(*waiting) != ticket);
-        let earlier = earlier.filter(|(_, other)| request.conflicts(other.owner, other.range, other.mode));
-        held.map(|(owner, ..)| owner).chain(earlier.map(|(_, other)| other.owner)).collect()
+    /// The request that waits under a number.
+    pub(super) fn waiter(&self, ticket: Ticket) -> Option<&Request> {
+        self.waiting.iter().find(|(waiting, _)| *waiting == ticket).map(|(_, request)| request)
     }
 
     /// Locks a range for its owner, or unlocks it.
@@ -72,10 +74,9 @@ impl File {
         }
     }
 
-    /// Drops everything of a session.
-    pub(super) fn end_session(&mut self, session: SessionId) {
+    /// Drops the locks of a session.
+    pub(super) fn end_all_of(&mut self, session: SessionId) {
         self.held.retain(|owner, _| owner.session() != session);
-        self.waiting.retain(|(_, request)| request.owner.session() != session);
     }
 
     pub(super) fn push(&mut self, ticket: Ticket, request: Request) {
@@ -89,27 +90,19 @@ impl File {
         removed
     }
 
-    /// The requests that wait.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = &(Ticket, Request)> {
-        self.waiting.iter()
-    }
-
-    /// Grants what can be granted, in the order of the queue.
-    pub(super) fn grant(&mut self) -> Vec<(Ticket, Request)> {
+    /// Grants what can be granted, in the order of the queue; with each request the number of ranges that its owner
+    /// had before.
+    pub(super) fn grant(&mut self) -> Vec<(Ticket, Request, usize)> {
         let mut granted = Vec::new();
-        let mut passed: Vec<(Ticket, Request)> = Vec::new();
         for (ticket, request) in std::mem::take(&mut self.waiting) {
-            let is_behind = passed.iter().any(|(_, other)| request.conflicts(other.owner, other.range, other.mode));
-            // The earlier requests may be waiting for an owner that holds a lock here.
-            let holds = self.held.contains_key(&request.owner);
-            if self.conflict(&request).is_some() || is_behind && !holds {
-                passed.push((ticket, request));
+            if self.conflict(&request).is_some() {
+                self.waiting.push((ticket, request));
             } else {
+                let before = self.held_by(request.owner);
                 self.set(request.owner, request.range, Some(request.mode));
-                granted.push((ticket, request));
+                granted.push((ticket, request, before));
             }
         }
-        self.waiting = passed;
         granted
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::file::{File, Request};
-use super::waits::closes_circle;
+use super::waits::Waits;
 use super::{Kind, Mode, Owner, Range};
 use crate::SessionId;
 
@@ -36,9 +36,9 @@ pub struct Conflict {
 pub enum Set {
     /// The lock is held. These requests were waiting and are granted too, because the lock replaced a stronger one.
     Granted(Vec<Ticket>),
-    /// Another lock or an earlier waiter is in the way (EAGAIN). The requests were granted because a whole-file lock was
+    /// Another lock is in the way (EAGAIN). The requests were granted because a whole-file lock was
     /// given up first, as flock(2) does.
-    Refused(Option<Conflict>, Vec<Ticket>),
+    Refused(Conflict, Vec<Ticket>),
     /// It waits under this number; the requests were granted as in [`Set::Refused`].
     Waits(Ticket, Vec<Ticket>),
     /// It would wait for itself (EDEADLK).
@@ -53,6 +53,7 @@ pub struct Locks<F> {
     files: BTreeMap<(F, Kind), File>,
     /// Where each owner holds locks.
     holders: BTreeMap<Owner, BTreeSet<(F, Kind)>>,
+    waits: Waits<F>,
     /// How many ranges and waiting requests each session has.
     counts: BTreeMap<SessionId, usize>,
     most: usize,
@@ -62,7 +63,14 @@ pub struct Locks<F> {
 impl<F: Ord + Copy> Locks<F> {
     /// No locks; each session may have so many ranges and waiting requests.
     pub fn new(most: usize) -> Self {
-        Self { files: BTreeMap::new(), holders: BTreeMap::new(), counts: BTreeMap::new(), most, last: 0 }
+        Self {
+            files: BTreeMap::new(),
+            holders: BTreeMap::new(),
+            waits: Waits::default(),
+            counts: BTreeMap::new(),
+            most,
+            last: 0,
+        }
     }
 
     /// The lock that would keep a request from being granted; nothing is changed.
@@ -76,31 +84,28 @@ impl<F: Ord + Copy> Locks<F> {
         let at = (file, kind);
         let range = if kind == Kind::Whole { Range::ALL } else { range };
         let request = Request { owner, range, mode };
-        if self.counts.get(&owner.session()).is_some_and(|count| *count >= self.most) {
+        if self.is_full(owner.session()) {
             return Set::TooMany;
         }
         let given_up = if kind == Kind::Whole { self.give_up(at, &request) } else { Vec::new() };
-        let holds = self.holders.contains_key(&owner);
         let here = self.files.entry(at).or_default();
-        let conflict = here.conflict(&request).map(|(owner, range, mode)| Conflict { owner, range, mode });
-        if conflict.is_none() && (holds || !here.queues_behind(&request)) {
+        let Some((owner_there, range_there, mode_there)) = here.conflict(&request) else {
             let mut granted = given_up;
             granted.extend(self.change(at, owner, range, Some(mode)));
             return Set::Granted(granted);
-        }
-        let outcome = match wait {
-            Wait::No => Set::Refused(conflict, given_up),
-            Wait::Yes if closes_circle(&self.files, at, &request) => Set::Deadlock,
+        };
+        match wait {
+            Wait::No => Set::Refused(Conflict { owner: owner_there, range: range_there, mode: mode_there }, given_up),
+            Wait::Yes if self.waits.closes_circle(&self.files, at, &request) => Set::Deadlock,
             Wait::Yes => {
                 self.last += 1;
                 let ticket = Ticket(self.last);
                 self.files.entry(at).or_default().push(ticket, request);
+                self.waits.insert(ticket, owner, at);
                 self.count(owner, 0, 1);
                 Set::Waits(ticket, given_up)
             }
-        };
-        self.forget_unused(at);
-        outcome
+        }
     }
 
     /// Unlocks a range, or all of a file; the requests that are granted now.
@@ -112,28 +117,38 @@ impl<F: Ord + Copy> Locks<F> {
     /// Takes a waiting request back, because its call was interrupted. `None` if it was granted before; the requests
     /// that are granted now otherwise.
     pub fn interrupt(&mut self, ticket: Ticket) -> Option<Vec<Ticket>> {
-        let (at, file) = self.files.iter_mut().find(|(_, file)| file.waiting().any(|(other, _)| *other == ticket))?;
-        let at = *at;
-        let removed = file.remove(|other, _| other == ticket);
-        for (_, request) in removed {
-            self.count(request.owner, 1, 0);
-        }
+        let at = self.waits.remove(ticket)?;
+        self.take_back(at, &[ticket]);
         Some(self.grant(at))
     }
 
     /// Releases what an owner holds and waits for on one file: the last close of a process, or of a description.
     pub fn release(&mut self, file: F, owner: Owner, kind: Kind) -> Vec<Ticket> {
-        self.remove_waiting((file, kind), |request| request.owner == owner);
+        let its = self.waits.of(owner);
+        let here: Vec<_> = its.filter(|(_, at)| *at == (file, kind)).map(|(ticket, _)| ticket).collect();
+        for ticket in &here {
+            self.waits.remove(*ticket);
+        }
+        self.take_back((file, kind), &here);
         self.change((file, kind), owner, Range::ALL, None)
     }
 
     /// Releases everything of a session; the requests of others that are granted now.
-    pub fn end_session(&mut self, session: SessionId) -> Vec<Ticket> {
+    pub fn end_all_of(&mut self, session: SessionId) -> Vec<Ticket> {
+        let mut places: BTreeSet<_> = BTreeSet::new();
+        for (ticket, at) in self.waits.those(|owner| owner.session() == session) {
+            self.waits.remove(ticket);
+            self.take_back(at, &[ticket]);
+            places.insert(at);
+        }
+        for (_, held) in self.holders.iter().filter(|(owner, _)| owner.session() == session) {
+            places.extend(held);
+        }
         let mut granted = Vec::new();
-        for at in self.files.keys().copied().collect::<Vec<_>>() {
+        for at in places {
             if let Some(file) = self.files.get_mut(&at) {
                 // All of it first, so that the requests of others are granted in their order.
-                file.end_session(session);
+                file.end_all_of(session);
             }
             granted.extend(self.grant(at));
         }
@@ -144,7 +159,7 @@ impl<F: Ord + Copy> Locks<F> {
 
     /// Whether nothing is held or waited for, and nothing is kept of what was.
     pub fn is_empty(&self) -> bool {
-        self.files.is_empty() && self.holders.is_empty() && self.counts.is_empty()
+        self.files.is_empty() && self.holders.is_empty() && self.waits.is_empty() && self.counts.is_empty()
     }
 
     /// Every lock that is held: what a session reclaims after a restart of the store, and what operators are shown.
@@ -153,6 +168,21 @@ impl<F: Ord + Copy> Locks<F> {
         files.flat_map(|((name, kind), file)| {
             file.held().map(|(owner, range, mode)| (*name, *kind, Conflict { owner, range, mode }))
         })
+    }
+
+    /// Whether a session has as many locks and waiting requests as it may have.
+    pub fn is_full(&self, session: SessionId) -> bool {
+        self.counts.get(&session).is_some_and(|count| *count >= self.most)
+    }
+
+    /// Whether an owner holds a lock of a file.
+    pub fn holds(&self, file: F, owner: Owner, kind: Kind) -> bool {
+        self.files.get(&(file, kind)).is_some_and(|file| file.held_by(owner) > 0)
+    }
+
+    /// The locks of an owner on a file.
+    pub fn locks_of(&self, file: F, owner: Owner, kind: Kind) -> Vec<(Range, Mode)> {
+        self.files.get(&(file, kind)).map(|file| file.locks_of(owner)).unwrap_or_default()
     }
 
     /// A whole-file lock of another mode is given up before the new one is asked for (flock(2)).
@@ -178,17 +208,20 @@ impl<F: Ord + Copy> Locks<F> {
 
     fn grant(&mut self, at: (F, Kind)) -> Vec<Ticket> {
         let granted = self.files.get_mut(&at).map(File::grant).unwrap_or_default();
-        for (_, request) in &granted {
+        for (ticket, request, before) in &granted {
+            self.waits.remove(*ticket);
             let after = self.files.get(&at).map_or(0, |file| file.held_by(request.owner));
             self.note(at, request.owner, after);
-            self.recount(request.owner.session());
+            // The request counted, too.
+            self.count(request.owner, before + 1, after);
         }
         self.forget_unused(at);
-        granted.into_iter().map(|(ticket, _)| ticket).collect()
+        granted.into_iter().map(|(ticket, ..)| ticket).collect()
     }
 
-    fn remove_waiting(&mut self, at: (F, Kind), taken: impl Fn(&Request) -> bool) {
-        let removed = self.files.get_mut(&at).map(|file| file.remove(|_, request| taken(request)));
+    /// Removes requests from the queue of a file.
+    fn take_back(&mut self, at: (F, Kind), tickets: &[Ticket]) {
+        let removed = self.files.get_mut(&at).map(|file| file.remove(|ticket, _| tickets.contains(&ticket)));
         for (_, request) in removed.unwrap_or_default() {
             self.count(request.owner, 1, 0);
         }
@@ -212,17 +245,6 @@ impl<F: Ord + Copy> Locks<F> {
         if *count == 0 {
             self.counts.remove(&owner.session());
         }
-    }
-
-    /// Counts again what a session has: a grant turns a request into a range that may have merged with others.
-    fn recount(&mut self, session: SessionId) {
-        let of_session = |owner: Owner| owner.session() == session;
-        let files = self.files.values();
-        let count = files.map(|file| {
-            let held = file.held().filter(|(owner, ..)| of_session(*owner)).count();
-            held + file.waiting().filter(|(_, request)| of_session(request.owner)).count()
-        });
-        self.counts.insert(session, count.sum());
     }
 
     fn forget_unused(&mut self, at: (F, Kind)) {

@@ -2,9 +2,9 @@
 //!
 //! - The two kinds do not see each other, as on Linux. A range lock belongs to a process or to an open file description
 //!   (OFD), a whole-file lock to an open file description.
-//! - Waiters are served in their order. A request that holds no lock anywhere also queues behind earlier waiters that it
-//!   conflicts with, so a stream of readers cannot starve a writer. A request that holds a lock overtakes them, since
-//!   they may be waiting for that lock.
+//! - Waiters are served in their order, as far as the locks that are held allow. A waiting request keeps nobody from a
+//!   lock, as on Linux: a process may hold a shared lock and wait for a program of its own that takes another one, and
+//!   would wait for ever if a waiting writer were in between.
 //! - A request of a process that would close a cycle of waiting processes is refused (EDEADLK).
 //! - The end of a session releases its locks and its waiting requests. After a restart of the store, sessions reclaim
 //!   their locks in the grace time, before others can take them.

@@ -177,7 +177,7 @@ impl Store {
         self.sessions.ended(id);
         self.tables.remove(&id);
         self.exclusive.ended(id);
-        let granted = self.locks.end_session(id);
+        let granted = self.locks.end_all_of(id);
         self.waiting.retain(|_, (_, packet)| u128::from(packet.session) != id.0);
         self.grant(granted)
     }

@@ -63,6 +63,15 @@ impl Active {
         Ok(())
     }
 
+    /// Writes `group` as all of a segment that is one object. A failed request poisons nothing: the object, if there is one,
+    /// is never named, and the next group has another.
+    pub(super) fn send(&mut self, group: &[u8]) -> Result<()> {
+        self.file.write_at(group, self.end)?;
+        self.file.sync()?;
+        self.end += group.len() as u64;
+        Ok(())
+    }
+
     /// Frees the space behind the end; nothing more is written to the segment.
     pub(super) fn close(&self) {
         if let Err(error) = self.file.set_len(self.end) {

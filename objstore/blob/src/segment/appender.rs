@@ -38,6 +38,8 @@ pub(super) struct Appender {
     pub(super) dir: PathBuf,
     pub(super) shared: Arc<Shared>,
     pub(super) segment_bytes: u64,
+    /// Whether each segment is one object of a bucket.
+    pub(super) in_bucket: bool,
     pub(super) next_segment: u64,
     pub(super) active: Option<Active>,
     pub(super) buffer: Vec<u8>,
@@ -77,8 +79,24 @@ impl Appender {
         };
         let batch = self.shared.batch.lock().load(Ordering::Acquire);
         let packed = encode(group, active.segment, active.end, batch, &mut self.buffer);
-        active.append(&self.buffer, &*self.disk, &self.dir, &self.shared.poison)?;
+        if self.in_bucket {
+            if let Err(error) = active.send(&self.buffer) {
+                let segment = active.segment;
+                self.abandon(segment);
+                return Err(error);
+            }
+        } else {
+            active.append(&self.buffer, &*self.disk, &self.dir, &self.shared.poison)?;
+        }
         Ok(packed)
+    }
+
+    /// Ends a segment whose request failed: the object may be there, and nothing will name it.
+    fn abandon(&mut self, segment: u64) {
+        self.active = None;
+        if let Err(error) = self.disk.remove(&super::segment_path(&self.dir, segment)) {
+            tracing::debug!(segment, %error, "a segment that was not sent stays until the store is opened again");
+        }
     }
 
     fn publish(&self) {

@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use super::Helpers;
 use super::id::{BlobId, parse_hex};
 use super::open_files::{Name, OpenFiles};
+use super::remote::RemoteDisk;
 
 use appender::{Append, Appender, LONGEST, Queue};
 use header::{RECORD_HEADER, RecordHeader};
@@ -84,7 +85,6 @@ struct Shared {
 }
 
 /// How new segments are created.
-#[derive(Clone, Copy)]
 pub(super) struct Grow {
     /// The id of the first new segment.
     pub(super) first: u64,
@@ -92,6 +92,8 @@ pub(super) struct Grow {
     pub(super) segment_bytes: u64,
     /// The thread that appends.
     pub(super) helpers: Helpers,
+    /// The bucket, if segments are objects: then each group is a segment.
+    pub(super) remote: Option<RemoteDisk>,
 }
 
 /// All segments of a store.
@@ -101,6 +103,7 @@ pub(super) struct Segments {
     open: Arc<OpenFiles>,
     shared: Arc<Shared>,
     appending: Appending,
+    remote: Option<RemoteDisk>,
 }
 
 /// The thread that appends.
@@ -126,7 +129,9 @@ impl Segments {
             disk: disk.clone(),
             dir: dir.clone(),
             shared: shared.clone(),
-            segment_bytes: grow.segment_bytes,
+            // An object does not grow.
+            segment_bytes: if grow.remote.is_some() { 0 } else { grow.segment_bytes },
+            in_bucket: grow.remote.is_some(),
             next_segment: grow.first,
             active: None,
             buffer: Vec::new(),
@@ -135,7 +140,7 @@ impl Segments {
             Helpers::Threads => start(appender)?,
             Helpers::Callers => Appending::Caller(Mutex::new(appender)),
         };
-        Ok(Self { disk, dir, open, shared, appending })
+        Ok(Self { disk, dir, open, shared, appending, remote: grow.remote })
     }
 
     /// Queues `data`; the ticket is answered once it is durable.
@@ -195,6 +200,12 @@ impl Segments {
 
     /// All segments, oldest first.
     pub(super) fn list(&self) -> Result<Vec<SegmentInfo>> {
+        if let Some(remote) = &self.remote {
+            let there = remote.segments()?;
+            let growing = *self.shared.growing.lock();
+            let active = |id| growing.is_some_and(|growing| growing.segment == id);
+            return Ok(there.into_iter().map(|(id, bytes)| SegmentInfo { id, bytes, active: active(id) }).collect());
+        }
         let names = self.disk.list(&self.dir)?;
         // Read after the names: a listed segment that does not grow now never will.
         let growing = *self.shared.growing.lock();

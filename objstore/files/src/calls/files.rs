@@ -10,7 +10,7 @@ use objstore_base::error::{Error, Result};
 use super::link::LinkStats;
 use super::op::Op;
 use super::reply::{Answer, Reply};
-use super::service::{About, FileService, SessionStanding};
+use super::service::{About, FileService, SessionStanding, Trips};
 use crate::changes::Changes;
 use crate::context::{Caller, Context, RequestId};
 use crate::local::LocalFiles;
@@ -36,6 +36,11 @@ impl FileSession {
     /// The number of this process among those that served the session: see [`FileService::process`].
     pub fn process(&self) -> u32 {
         self.service.process()
+    }
+
+    /// The calls and trips of each operation: see [`FileService::trips`].
+    pub fn trips(&self) -> Vec<Trips> {
+        self.service.trips()
     }
 
     /// How the session stands: see [`FileService::standing`].
@@ -94,6 +99,11 @@ impl FileSession {
     /// How long what is answered now may be served from caches: see [`FileService::cacheable`].
     pub fn cacheable(&self) -> Option<Duration> {
         self.service.cacheable()
+    }
+
+    /// Whether the store keeps file locks: see [`FileService::keeps_locks`].
+    pub fn keeps_locks(&self) -> bool {
+        self.service.keeps_locks()
     }
 
     /// The files as this machine has them; `None` if they lie elsewhere.

@@ -1,6 +1,6 @@
 //! An operation of a mount, and its class: whether a repeated call may be executed again.
 
-use super::{AttributeOp, ContentOp, NameOp, OpenOp};
+use super::{AttributeOp, ContentOp, LockOp, NameOp, OpenOp};
 
 /// What a call changes, which determines the effect of a repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -46,6 +46,8 @@ pub enum Op<'a> {
     Content(ContentOp),
     /// Of open files.
     Opens(OpenOp<'a>),
+    /// Of file locks.
+    Locks(LockOp),
 }
 
 impl Op<'_> {
@@ -56,6 +58,7 @@ impl Op<'_> {
             Self::Attributes(op) => op.class(),
             Self::Content(op) => op.class(),
             Self::Opens(op) => op.class(),
+            Self::Locks(op) => op.class(),
         }
     }
 
@@ -75,12 +78,13 @@ impl Op<'_> {
             Self::Attributes(op) => op.name(),
             Self::Content(op) => op.name(),
             Self::Opens(op) => op.name(),
+            Self::Locks(op) => op.name(),
         }
     }
 
     /// All operations, each with its class.
     pub fn all() -> impl Iterator<Item = (&'static str, Class)> {
-        let families = [NameOp::TABLE, AttributeOp::TABLE, ContentOp::TABLE, OpenOp::TABLE];
+        let families = [NameOp::TABLE, AttributeOp::TABLE, ContentOp::TABLE, OpenOp::TABLE, LockOp::TABLE];
         families.into_iter().flatten().copied()
     }
 }
@@ -106,6 +110,12 @@ impl From<ContentOp> for Op<'_> {
 impl<'a> From<OpenOp<'a>> for Op<'a> {
     fn from(op: OpenOp<'a>) -> Self {
         Self::Opens(op)
+    }
+}
+
+impl From<LockOp> for Op<'_> {
+    fn from(op: LockOp) -> Self {
+        Self::Locks(op)
     }
 }
 

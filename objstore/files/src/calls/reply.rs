@@ -5,6 +5,7 @@ use objstore_base::acl::Acl;
 use objstore_base::error::Result;
 
 use crate::attributes::{Attr, Flags, Space};
+use crate::locks::{HeldLock, Locked};
 use crate::names::Names;
 
 /// Declares the replies: one variant for each type of value, and the conversions of both ways. A macro, because a
@@ -67,6 +68,12 @@ replies! {
     Acl(Option<Acl>),
     /// Space.
     Space(Space),
+    /// A lock that is in the way, if there is one.
+    HeldLock(Option<HeldLock>),
+    /// The outcome of a request for a lock.
+    Locked(Locked),
+    /// Numbers of inodes.
+    Inodes(Vec<u64>),
 }
 
 /// The reply to a call that succeeded.

@@ -7,6 +7,7 @@ use objstore_base::error::Result;
 use super::link::LinkStats;
 use super::op::Op;
 use super::reply::Answer;
+use crate::attributes::Traits;
 use crate::changes::Changes;
 use crate::context::{Context, RequestId, SessionId};
 use crate::local::LocalFiles;
@@ -39,6 +40,17 @@ pub enum SessionStanding {
     Unreached,
     /// The session ended: every call fails.
     Lost,
+}
+
+/// The calls of an operation since the process serves the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trips {
+    /// The name of the operation.
+    pub operation: &'static str,
+    /// How many calls were made.
+    pub calls: u64,
+    /// How many trips they took: a call that is answered from a cache takes none, and one that is sent again takes another.
+    pub trips: u64,
 }
 
 /// The files of a bucket or snapshot, as one session of a mount uses them. Each implementation has its own way to open
@@ -83,9 +95,26 @@ pub trait FileService: Send + Sync {
         self.about().life
     }
 
+    /// How many calls of each operation were made, and how many trips to another machine they took. Empty for a service on
+    /// this machine.
+    fn trips(&self) -> Vec<Trips> {
+        Vec::new()
+    }
+
+    /// What these inodes do not have now, in their order. A service that tells nothing returns nothing.
+    fn traits(&self, _inos: &[u64]) -> Vec<Traits> {
+        Vec::new()
+    }
+
     /// How the session stands. Nothing is asked for this.
     fn standing(&self) -> SessionStanding {
         SessionStanding::Served
+    }
+
+    /// Whether the store keeps file locks, so that other mounts see them ([`LockOp`](crate::LockOp)). A release of the store
+    /// before it did says no.
+    fn keeps_locks(&self) -> bool {
+        false
     }
 
     /// The connection to the store, if that is on another machine. Nothing is asked for this.

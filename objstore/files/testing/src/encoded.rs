@@ -42,6 +42,10 @@ impl<S: FileService> FileService for Encoded<S> {
     fn end(&self) {
         self.0.end();
     }
+
+    fn keeps_locks(&self) -> bool {
+        self.0.keeps_locks()
+    }
 }
 
 /// The bytes of a reply without payload, as the outcome of a call is recorded.

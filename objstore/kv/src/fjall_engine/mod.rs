@@ -5,6 +5,8 @@
 //! - Memory: the block cache, and memtables of 8 MiB: one or two in quiet times, a few of up to 16 MiB while writes
 //!   arrive faster than the disk accepts them. fjall keeps a keyspace's memtable size from its creation.
 //! - Disk: the journal is preallocated in files of 64 MiB, which are removed as memtables become tables.
+//! - [`Standby`] is a store whose batches a log on other machines keeps: `shipped` is its durability, `checkpoint` links its
+//!   tables.
 //! - With [`Options::reserve`] a part of the disk is set aside, so that a store on a full disk opens and can delete.
 //!
 //! A crash leaves the journal with a torn end, which opening cuts off; the whole batches before it are replayed, except
@@ -12,6 +14,7 @@
 //! with [`Error::Corrupt`](objstore_base::error::Error::Corrupt), and has cut off only what tables contain.
 
 mod batches;
+mod checkpoint;
 mod error;
 mod journal;
 mod lists;
@@ -24,22 +27,27 @@ mod validate;
 mod version;
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fjall::compaction::Leveled;
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
-use objstore_base::error::Result;
-use objstore_disk::{Room, refuse_irregular};
+use objstore_base::error::{Error, Result};
+use objstore_disk::{Disk as _, RealDisk, Room, refuse_irregular};
 use rustix::fs::{FlockOperation, flock};
 
+use self::checkpoint::Tables;
 use self::reserve::Reserve;
 use self::store::Store;
 use self::tail::Mark;
 use self::validate::Log;
+use super::backend::{BATCH_KEY, Backend as _, decode_batch};
 use super::batch::guarded;
 use super::engine::Engine;
+use super::shipped::{self, Follower, Link, Start};
 use super::writer::Writer;
+
+pub use super::shipped::{Checkpoints, Claimed, Followed, Lease, Lost, Place};
 
 /// The name of the only keyspace.
 const KEYSPACE: &str = "meta";
@@ -76,10 +84,103 @@ impl Default for Options {
 /// folder's own name, which the caller syncs.
 ///
 /// # Errors
-/// - [`Error::Unusable`](objstore_base::error::Error::Unusable): another process has it open, or it is of another
-///   version.
+/// - [`Error::Unusable`](objstore_base::error::Error::Unusable): another process has it open, it is of another
+///   version, or it is a copy of a store whose batches a log keeps.
 /// - [`Error::Corrupt`](objstore_base::error::Error::Corrupt): the journal or a table is damaged.
 pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
+    let store = open_store(path, options)?;
+    shipped::refuse_copy(&*store.snapshot())?;
+    Ok(Arc::new(Writer::start(store)?))
+}
+
+/// A copy, in a folder, of a store whose batches a log keeps. It follows the log until this server owns it.
+pub struct Standby {
+    follower: Follower<Store>,
+    folder: PathBuf,
+    checkpoints: Option<Checkpoints>,
+}
+
+impl Standby {
+    /// Opens the copy in the folder `path`, which may be empty: what it lacks is read from the newest checkpoint and the
+    /// log. A copy that is damaged, or that another server's batches contradict, is made again.
+    ///
+    /// # Errors
+    /// [`Error::Unusable`]: the log cannot be reached, or the folder belongs to another store.
+    pub fn open(path: &Path, options: Options, place: Place) -> Result<Self> {
+        let (folder, checkpoints) = (path.to_owned(), place.checkpoints.clone());
+        let (path, log, source) = (folder.clone(), Arc::clone(&place.log), checkpoints.clone());
+        let local = move |start| {
+            if start == Start::Existing && path.join("version").exists() {
+                return open_store(&path, options);
+            }
+            make_empty(&path)?;
+            let restored = match &source {
+                Some(Checkpoints { vault, .. }) => {
+                    let id = log.tail().map_err(shipped::failed)?.id;
+                    shipped::restore(&**vault, id, &path).inspect_err(|_| drop(make_empty(&path)))?
+                }
+                None => None,
+            };
+            let store = open_store(&path, options)?;
+            restored.map_or(Ok(()), |batch| ends_with(&store, batch))?;
+            Ok(store)
+        };
+        Ok(Self { follower: Follower::open(local, place)?, folder, checkpoints })
+    }
+
+    /// Replays the next page of the log. Blocking.
+    ///
+    /// # Errors
+    /// - [`Error::Busy`]: the log cannot be reached at the moment.
+    /// - [`Error::Unusable`]: the copy and the log do not fit.
+    /// - [`Error::Corrupt`]: an entry of the log is damaged.
+    pub fn follow(&mut self) -> Result<Followed> {
+        self.follower.follow()
+    }
+
+    /// Claims the log for this server, if its owner's lease has ended. Blocking.
+    ///
+    /// # Errors
+    /// Those of [`Standby::follow`].
+    pub fn claim(&mut self) -> Result<Claimed> {
+        self.follower.claim()
+    }
+
+    /// The store, once the log is this server's.
+    ///
+    /// # Errors
+    /// Those of [`Standby::follow`].
+    pub fn into_engine(self) -> Result<Arc<dyn Engine>> {
+        let shipped = self.follower.into_owner()?;
+        if let Some(checkpoints) = self.checkpoints {
+            let source = |store: &Store| -> Box<dyn Link> {
+                Box::new(Tables { folder: self.folder.clone(), keyspace: store.keyspace.clone() })
+            };
+            shipped.start_checkpoints(source, self.folder.with_file_name(STAGING), checkpoints)?;
+        }
+        Ok(Arc::new(Writer::start(shipped)?))
+    }
+}
+
+/// Refuses a store from a checkpoint that shows another last batch.
+fn ends_with(store: &Store, batch: u64) -> Result<()> {
+    let last = decode_batch(store.snapshot().get(BATCH_KEY)?.as_deref())?;
+    if last == batch {
+        return Ok(());
+    }
+    Err(Error::corrupt("the copy from a checkpoint", format!("the last batch {batch}"), last.to_string()))
+}
+
+/// The folder for the links of a checkpoint, beside the copy.
+const STAGING: &str = "checkpoint";
+
+fn make_empty(path: &Path) -> Result<()> {
+    let failed = |source| Error::io(format!("making {} again", path.display()), source);
+    std::fs::remove_dir_all(path).map_err(failed)?;
+    RealDisk::new().make_dir_all(path)
+}
+
+fn open_store(path: &Path, options: Options) -> Result<Store> {
     // fjall would open anything with the name of one of its files, and wait if that is a FIFO.
     refuse_irregular(path)?;
     let reserve = options.reserve.then(|| Reserve::open(path));
@@ -100,7 +201,7 @@ pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
         // comparison comes before those threads start.
         store::compare(&opened(Some(0))?, path, log)?;
     }
-    Ok(Arc::new(Writer::start(Store::open(opened(None)?, path, (mark, log), reserve)?)?))
+    Store::open(opened(None)?, path, (mark, log), reserve)
 }
 
 /// Cuts off parts of the journal that fjall need not read or would take for damage, and refuses damage that fjall would

@@ -31,7 +31,7 @@ fn persist_mode(durability: Durability) -> PersistMode {
 
 pub(super) struct Store {
     database: Database,
-    keyspace: Keyspace,
+    pub keyspace: Keyspace,
     path: PathBuf,
     room: Room,
     reserve: Option<Reserve>,
@@ -88,20 +88,35 @@ pub(super) fn compare(
     Ok((last, tables.map_or(0, |tables| tables.ours)))
 }
 
+/// The last batch in the tables of a version, whose type fjall does not name.
+macro_rules! last_batch {
+    ($version:expr) => {{
+        // The newest tables come first.
+        let runs = $version.iter_levels().flat_map(|level| level.iter());
+        let mut last = Ok(None);
+        for table in runs.filter_map(|run| run.get_for_key(BATCH_KEY)) {
+            match table.get(BATCH_KEY, u64::MAX, xxh3_64(BATCH_KEY)) {
+                Ok(None) => continue,
+                Ok(Some(found)) => {
+                    let fjalls = found.key.seqno;
+                    let batch = |ours| Some($crate::fjall_engine::batches::Batch { ours, fjalls });
+                    last = decode_batch(Some(&found.value)).map(batch);
+                }
+                Err(failure) => last = Err(error::on_read(failure.into())),
+            }
+            break;
+        }
+        last
+    }};
+}
+pub(super) use last_batch;
+
 /// The last batch in tables. They contain all batches before it, since a memtable is flushed as a whole and each batch
 /// sets [`BATCH_KEY`]. The tables are read directly, because the tree can be read only at a snapshot that is still
 /// held.
 fn in_tables(keyspace: &Keyspace) -> Result<Option<Batch>> {
     let tables = keyspace.tree.current_version();
-    // The newest tables come first.
-    let runs = tables.iter_levels().flat_map(|level| level.iter());
-    for table in runs.filter_map(|run| run.get_for_key(BATCH_KEY)) {
-        let found = table.get(BATCH_KEY, u64::MAX, xxh3_64(BATCH_KEY));
-        if let Some(found) = found.map_err(|failure| error::on_read(failure.into()))? {
-            return Ok(Some(Batch { ours: decode_batch(Some(&found.value))?, fjalls: found.key.seqno }));
-        }
-    }
-    Ok(None)
+    last_batch!(tables)
 }
 
 /// A size that most batches in the journal do not exceed, in bytes.

@@ -127,4 +127,7 @@ pub struct Publication {
     /// Whether the node's ticket opens the volume by itself. Otherwise the node has to prove an access key as well, whose
     /// account has a grant.
     pub ticket_suffices: bool,
+    /// The node that took the writing over from this one: [`Store::fence_writers`](crate::Store::fence_writers). A request
+    /// to publish has none.
+    pub fenced_by: Option<String>,
 }

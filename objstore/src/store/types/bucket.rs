@@ -175,8 +175,12 @@ pub struct Usage {
 pub struct SnapshotInfo {
     /// Its name, unique among all snapshots and buckets.
     pub name: String,
+    /// Its id: of two snapshots, the later one has the larger id.
+    pub id: u64,
     /// The bucket it was taken from, which may be deleted.
     pub bucket: BucketName,
+    /// The id of that bucket: a later bucket of the same name has another.
+    pub bucket_id: u64,
     /// Time of creation.
     pub created: Timestamp,
     /// Sum of the sizes of the files it holds, in bytes.

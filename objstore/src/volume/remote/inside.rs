@@ -6,7 +6,7 @@
 //!   What was handed out before the store was opened is recognized by its recorded parents alone.
 //! - Changes outside of the root are not delivered: they have names.
 
-use objstore_files::{AttributeOp, Change, Changes, ContentOp, NameOp, Op, OpenOp};
+use objstore_files::{AttributeOp, Change, Changes, ContentOp, LockOp, NameOp, Op, OpenOp};
 
 use super::super::session::Volume;
 use super::super::types::ROOT_INO;
@@ -69,6 +69,7 @@ fn named(op: &Op<'_>) -> [Option<u64>; 2] {
         Op::Attributes(op) => [named_by_attributes(op), None],
         Op::Content(op) => named_by_content(op),
         Op::Opens(op) => [named_by_opens(op), None],
+        Op::Locks(op) => [named_by_locks(op), None],
     }
 }
 
@@ -137,6 +138,14 @@ fn named_by_opens(op: &OpenOp<'_>) -> Option<u64> {
     }
 }
 
+fn named_by_locks(op: &LockOp) -> Option<u64> {
+    match op {
+        LockOp::Test { ino, .. } | LockOp::Set { ino, .. } => Some(*ino),
+        // Of what the session has itself.
+        LockOp::Unset { .. } | LockOp::Release { .. } | LockOp::Cancel { .. } | LockOp::Files { .. } => None,
+    }
+}
+
 /// The changes of a session below its root.
 pub(super) struct Inside {
     volume: Volume,
@@ -155,6 +164,7 @@ impl Inside {
             Change::Content { .. }
             | Change::Attributes { .. }
             | Change::Probe { .. }
+            | Change::LockGranted { .. }
             | Change::Sharing { .. }
             | Change::All => true,
         }

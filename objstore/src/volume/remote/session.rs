@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use node_session::slot::{Outcome, Outcomes};
 use node_session::{Boot, CallId, Incarnation, SessionId};
-use objstore_files::{About, Answer, Changes, Class, ContentOp, Context, FileService, Op, Reply, RequestId};
+use objstore_files::{About, Answer, Changes, Class, ContentOp, Context, FileService, Op, Reply, RequestId, Traits};
 use parking_lot::Mutex;
 
 use super::super::replay::{Call, InSlot, SlotCall, find_request, last_of_slot};
@@ -257,6 +257,14 @@ impl FileService for RemoteSession {
             ROOT_INO => changes,
             _ => Box::new(inside::Inside::new(&self.0.volume, changes)),
         }
+    }
+
+    fn keeps_locks(&self) -> bool {
+        true
+    }
+
+    fn traits(&self, inos: &[u64]) -> Vec<Traits> {
+        self.0.volume.traits_of(inos)
     }
 
     /// Answers no longer wait for the node: its lease is over.

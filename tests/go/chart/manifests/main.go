@@ -22,7 +22,7 @@ import (
 // Groups whose types are not part of Kubernetes itself.
 var foreign = []string{
 	"snapshot.storage.k8s.io/", "groupsnapshot.storage.k8s.io/", "objectstorage.k8s.io/", "monitoring.coreos.com/",
-	"cert-manager.io/",
+	"cert-manager.io/", "cbt.storage.k8s.io/",
 }
 
 func main() {

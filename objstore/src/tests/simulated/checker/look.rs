@@ -142,12 +142,12 @@ impl Walk {
             Err(error) => return Err(error),
         };
         let bytes = read_file(&self.volume, ino);
-        let known = self.known.path(ino)?;
-        Ok(SeenFile { bytes, mode: attr.mode, links: attr.nlink, xattr, generation: attr.generation, known })
+        let (known, generation) = self.known.of_inode(ino)?;
+        Ok(SeenFile { bytes, mode: attr.mode, links: attr.nlink, xattr, generation, known })
     }
 }
 
-/// The names that files know themselves by, which only their records tell.
+/// The names that files know themselves by, and their generations, which only their records tell.
 struct KnownNames {
     snapshot: Box<dyn Snapshot>,
     ancestry: Ancestry,
@@ -162,9 +162,10 @@ impl KnownNames {
         Ok(Self { snapshot, ancestry, folders: BTreeMap::new() })
     }
 
-    fn path(&self, ino: u64) -> Result<Option<String>> {
+    fn of_inode(&self, ino: u64) -> Result<(Option<String>, u64)> {
         let tree = Tree { read: &*self.snapshot, ancestry: &self.ancestry };
         let (_, inode) = tree.dirty_inode(ino)?;
-        Ok(self.folders.get(&inode.parent).map(|above| format!("{above}{}", inode.name)))
+        let path = self.folders.get(&inode.parent).map(|above| format!("{above}{}", inode.name));
+        Ok((path, inode.generation))
     }
 }

@@ -152,6 +152,7 @@ impl Run {
             read_only: false,
             capability: "mount".into(),
             ticket_suffices: true,
+            fenced_by: None,
         };
         if process.run(process.store.publish(publication)).is_err() {
             return false;

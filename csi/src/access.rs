@@ -17,15 +17,15 @@ use crate::{is_provisioned, status};
 
 /// The access with which a volume is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Opened {
+pub(crate) struct Opened {
     /// The account that owns the key.
-    pub(super) account: Option<Account>,
+    pub(crate) account: Option<Account>,
     /// Whether the access is read-only.
-    pub(super) read_only: bool,
+    pub(crate) read_only: bool,
 }
 
 /// Authorizes staging a volume.
-pub(super) fn for_stage(
+pub(crate) fn for_stage(
     store: &Store,
     driver_name: &str,
     bucket: &Bucket,
@@ -42,7 +42,7 @@ pub(super) fn for_stage(
 }
 
 /// Authorizes publishing a staged volume; `None` without secrets, which narrows nothing.
-pub(super) fn for_publish(
+pub(crate) fn for_publish(
     store: &Store,
     bucket: &Bucket,
     secrets: &HashMap<String, String>,
@@ -55,7 +55,7 @@ pub(super) fn for_publish(
 }
 
 /// Whether `account` may only read `bucket`; PERMISSION_DENIED if it may not read.
-pub(super) fn read_only(store: &Store, account: &Account, bucket: &Bucket) -> Result<bool, Status> {
+pub(crate) fn read_only(store: &Store, account: &Account, bucket: &Bucket) -> Result<bool, Status> {
     match store.mount_access(account, &bucket.name).map_err(status::of)? {
         Some(mode) if mode.reads() => Ok(!mode.writes()),
         Some(_) => Err(Status::permission_denied(format!(
