@@ -5,6 +5,7 @@
     benches/remote.py --trips 0,0.1         other round trips, in ms
     benches/remote.py --groups small,git    of: small, append, trees, git, large, postgres
     benches/remote.py --compare BINARY      another build of Amphora (server and node) beside it, as `before`
+    benches/remote.py --peers juicefs,seaweedfs   these beside it, over the same links (`benches/peers.sh` installs them)
     benches/remote.py --stats               also the round trips that each operation of the store took
 
 One server serves a bucket for each column; a remote mount reaches it through a proxy of ours that delays (`delay.rs`). All
@@ -27,6 +28,7 @@ import time
 import mount
 from mount_work import GROUPS, make_input
 from mounts import Mount, scratch
+from remote_peers import PEERS
 from servers import TOOLS, amphora_binary
 
 STEPS = {
@@ -131,6 +133,7 @@ def main():
     parser.add_argument("--groups", default="small,append,trees,git,large")
     parser.add_argument("--amphora", help="the binary; a release build if not given")
     parser.add_argument("--compare", help="another binary of Amphora, measured beside it in each round")
+    parser.add_argument("--peers", default="", help="of: juicefs, seaweedfs")
     parser.add_argument("--stats", action="store_true", help="print the round trips by operation")
     parser.add_argument("--size", default="{}", help="JSON that changes sizes, such as '{\"files\": 200}'")
     options = parser.parse_args()
@@ -152,6 +155,9 @@ def main():
                 places["local"] = store
             for trip, bucket in buckets.items():
                 places[f"{build}{trip:g} ms"] = stack.enter_context(Remote(store, bucket, trip))
+        for peer in filter(None, options.peers.split(",")):
+            for trip in trips:
+                places[f"{peer} {trip:g} ms"] = stack.enter_context(PEERS[peer](proxy_binary(), trip))
         results = {group: {name: [] for name in places} for group in groups}
         for number in range(options.rounds):
             for turn, group in enumerate(groups, number):
@@ -163,7 +169,7 @@ def main():
                     results[group][name].append(figures)
                     if error:
                         print(f"error: {group} on {name}: {error}")
-                    if options.stats and name != "local":
+                    if options.stats and isinstance(places[name], Remote):
                         print(f"{group} on {name}, since it was mounted:", places[name].call("mount", "stats", str(places[name].path)))
         table(results, list(places))
 

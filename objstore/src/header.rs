@@ -2,7 +2,7 @@
 
 use prost::Message;
 
-use crate::blob::BlobId;
+use crate::blob::{BlobId, Opening};
 use crate::error::{Error, Result};
 use crate::meta::{Read, Txn};
 use crate::record::key::{self, tag};
@@ -21,11 +21,12 @@ pub(crate) fn next_epoch(read: &dyn Read) -> Result<u32> {
     Ok(self::read(read)?.map_or(0, |header| header.epoch).max(blobs) + 1)
 }
 
-/// Begins an opening: raises the epoch.
-pub(crate) fn open(txn: &mut dyn Txn) -> Result<()> {
+/// Begins an opening: raises the epoch. `opening` is its name, if its content is in a bucket; without one the last stays.
+pub(crate) fn open(txn: &mut dyn Txn, opening: Option<Opening>) -> Result<()> {
     let epoch = next_epoch(&*txn)?;
-    let header = read(&*txn)?.unwrap_or(Header { format: FORMAT, epoch, next_id: 1, next_trash: 1 });
-    put(txn, &Header { epoch, ..header });
+    let header = read(&*txn)?.unwrap_or(Header { format: FORMAT, next_id: 1, next_trash: 1, ..Header::default() });
+    let opening = opening.map_or_else(|| header.opening.clone(), Vec::from);
+    put(txn, &Header { epoch, opening, ..header });
     Ok(())
 }
 

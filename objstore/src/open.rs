@@ -101,6 +101,7 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
     let master = Master::open(disk.clone(), place, copies, &*random, new)?;
     // No blob is named before the epoch is on disk.
     let epoch = header::next_epoch(&*meta.snapshot())?;
+    let opening = bucket.as_ref().map(remote::Claimed::opening);
     let blobs = match bucket {
         Some(bucket) => remote::open(&meta, &disk, &dir, epoch, blobs, bucket)?,
         None => {
@@ -109,7 +110,7 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
         }
     };
     let watermark = check_tail(&meta, &blobs)?;
-    meta.write(Durability::Synced, header::open).wait()?;
+    meta.write(Durability::Synced, move |txn| header::open(txn, opening)).wait()?;
     let storage = Storage { meta, blobs, watermark, disk, dir, clock, random, life: epoch, _lock: lock };
     let (core, access) = (Arc::new(Core::new(storage)), Arc::new(Access::new(master)));
     make_root(&core, &access, root_key)?;

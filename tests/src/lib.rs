@@ -14,6 +14,7 @@ pub mod place;
 mod port;
 pub mod ready;
 pub mod server;
+pub mod shared_store;
 pub mod skip;
 pub mod tls;
 pub mod tools;

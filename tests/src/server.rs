@@ -23,6 +23,7 @@ use crate::namespace::Namespace;
 use crate::place;
 use crate::port::Port;
 use crate::ready::Ready;
+use crate::shared_store;
 use crate::tls::Certificate;
 use crate::tools;
 
@@ -121,8 +122,18 @@ impl Options {
         }
     }
 
+    /// Whether the test says where metadata or content is.
+    fn chooses_its_store(&self) -> bool {
+        let names = ["AMPHORA_METADATA_URL", "AMPHORA_CONTENT_URL"];
+        let by_argument = self.args.iter().any(|arg| arg.starts_with("--metadata-url") || arg.starts_with("--content-url"));
+        by_argument || self.envs.iter().any(|(name, _)| names.contains(&&**name))
+    }
+
     /// A server that does not run yet.
-    fn stopped(self) -> Result<Server, String> {
+    fn stopped(mut self) -> Result<Server, String> {
+        if !self.chooses_its_store() {
+            self.envs.extend(shared_store::environment()?);
+        }
         let home = Home::new()?;
         let certificate = self.tls.then(|| Certificate::new(home.path())).transpose()?;
         let make = |(kind, bytes)| Image::make(kind, bytes, &home.path().join("disk"), &home.data_dir());

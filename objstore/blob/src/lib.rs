@@ -48,7 +48,7 @@ use segment::{Grow, Segments};
 pub use block::{BLOCK_BYTES, Block};
 pub use id::{BlobId, Place};
 pub use read::SumsOf;
-pub use remote::{CHUNK_BYTES, Change, ChunkAt, FileHead, Patch, Places, Remote, RemoteStats, Saved};
+pub use remote::{CHUNK_BYTES, Change, ChunkAt, FileHead, Opening, Patch, Places, Remote, RemoteStats, Saved};
 pub use run::Run;
 pub use segment::{Packed, Record, SegmentInfo};
 pub use sums::{SUM_BLOCK, Summer, sums};
@@ -151,6 +151,7 @@ impl Blobs {
         disk.sync_everything(dir)?;
         let ids = Arc::new(Ids::open(disk.clone(), dir, epoch, poison.clone())?);
         let last_epoch = remote.as_ref().map_or(0, |remote| remote.last_epoch);
+        let openings = remote.as_ref().map(|remote| (remote.last_opening, remote.opening));
         let remote = remote.map(|remote| RemoteDisk::new(disk.clone(), dir.to_owned(), ids.clone(), remote));
         // Also if opening fails.
         let _closes = Closes(remote.clone());
@@ -165,9 +166,9 @@ impl Blobs {
         let first = u64::from(first_epoch) << 32 | 1;
         let grow = Grow { first, segment_bytes, helpers, remote: remote.clone() };
         let segments = Segments::open(disk, dir.join("segments"), open, poison.clone(), grow)?;
-        if let Some(remote) = &remote {
+        if let (Some(remote), Some((last, opening))) = (&remote, openings) {
             remote.check_epoch(last_epoch)?;
-            remote.recover(last_epoch, epoch)?.into_iter().for_each(|id| files.mark_dirty(id));
+            remote.recover(last, opening)?.into_iter().for_each(|id| files.mark_dirty(id));
             remote.abort_uploads();
         }
         let preallocated = PreallocatedFiles::new(files.clone(), ids.clone(), helpers);

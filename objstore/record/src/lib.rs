@@ -51,6 +51,10 @@ pub struct Header {
     /// The next order in the trash.
     #[prost(uint64, tag = "4")]
     pub next_trash: u64,
+    /// What the last opening with content in a bucket was called, at random: its data folder knows the same name. Empty
+    /// without such an opening.
+    #[prost(bytes = "vec", tag = "5")]
+    pub opening: Vec<u8>,
 }
 
 /// Decodes the value of `what`, which errors name.

@@ -147,7 +147,7 @@ pub(crate) fn run_on(meta: &Meta, disk: &Arc<dyn Disk>, dir: &Path, options: &Op
     let epoch = header::next_epoch(&*meta.snapshot())?;
     if options.repair {
         // Names that a repair creates have to be unique: a server that opens the store later issues other numbers.
-        meta.write(crate::meta::Durability::Synced, header::open).wait()?;
+        meta.write(crate::meta::Durability::Synced, |txn| header::open(txn, None)).wait()?;
     }
     let blobs = Blobs::open(disk.clone(), &dir.join("content"), epoch, meta.poison(), blob::Options::default())?;
     if options.repair {

@@ -64,8 +64,11 @@ impl Passthrough {
     }
 
     /// A copy of a blob that a program has open, made within the transaction that refers to it. `None` if the blob is
-    /// too large for that.
+    /// too large for that, or in a bucket: the sync of a copy there is a transaction of its own.
     pub fn copy_within(&self, blob: u64) -> Result<Option<Duplicate>> {
+        if self.storage.blobs.is_remote() {
+            return Ok(None);
+        }
         let file = self.storage.blobs.file(BlobId(blob))?;
         Duplicate::of_short(&self.storage.blobs, &*file, COPIED_WITHIN_MAX)
     }

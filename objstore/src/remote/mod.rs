@@ -51,9 +51,15 @@ pub(crate) fn refuse_without(read: &dyn Read) -> Result<()> {
 pub(crate) struct Claimed {
     bucket: Bucket,
     cache_bytes: u64,
+    opening: blob::Opening,
 }
 
 impl Claimed {
+    /// The name of this opening.
+    pub fn opening(&self) -> blob::Opening {
+        self.opening
+    }
+
     /// The part of the bucket that has the master key.
     pub fn keys(&self) -> BucketVault {
         BucketVault::of_keys(self.bucket.clone())
@@ -70,7 +76,9 @@ pub(crate) fn claim(meta: &Meta, content: ContentBucket, random: &dyn Random) ->
     if !place.claimed || place.location != location {
         put(meta, &ContentPlace { location, claimed: true, ..place })?;
     }
-    Ok(Claimed { bucket, cache_bytes: content.cache_bytes })
+    let mut opening = blob::Opening::default();
+    random.fill(&mut opening);
+    Ok(Claimed { bucket, cache_bytes: content.cache_bytes, opening })
 }
 
 /// Opens the blobs of a store whose content is in a bucket.
@@ -80,11 +88,13 @@ pub(crate) fn open(
     dir: &Path,
     epoch: u32,
     options: blob::Options,
-    Claimed { bucket, cache_bytes }: Claimed,
+    Claimed { bucket, cache_bytes, opening }: Claimed,
 ) -> Result<Blobs> {
-    let last_epoch = header::read(&*meta.snapshot())?.map_or(0, |header| header.epoch);
+    let header = header::read(&*meta.snapshot())?;
+    let last_epoch = header.as_ref().map_or(0, |header| header.epoch);
+    let last_opening = header.and_then(|header| blob::Opening::try_from(header.opening).ok());
     let places = Arc::new(MetaPlaces(meta.clone()));
-    let remote = Remote { bucket, places, cache_bytes, last_epoch };
+    let remote = Remote { bucket, places, cache_bytes, last_epoch, last_opening, opening };
     Blobs::open_remote(disk.clone(), &dir.join("content"), epoch, meta.poison(), options, remote)
 }
 

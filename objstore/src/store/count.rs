@@ -64,7 +64,7 @@ mod tests {
             for grant in 0..3 {
                 txn.put(key::grant(7, grant), vec![1]);
             }
-            header::open(txn)
+            header::open(txn, None)
         });
         fill.wait().unwrap();
         let read = meta.snapshot();

@@ -5,6 +5,7 @@
 mod mounts;
 mod refusals;
 mod shared;
+mod suite;
 mod zombies;
 
 use std::time::{Duration, Instant};

@@ -42,6 +42,9 @@ const DIRTY_BYTES_MAX: u64 = 256 << 20;
 /// The number of files whose local copies are known.
 const FILES_MAX: usize = 16 * 1024;
 
+/// The name of an opening of the store, at random: the metadata has the last one's.
+pub type Opening = [u8; 16];
+
 /// The bucket that keeps a store's content.
 #[derive(Clone)]
 pub struct Remote {
@@ -53,6 +56,10 @@ pub struct Remote {
     pub cache_bytes: u64,
     /// The epoch of the last opening of the store, by whichever owner; 0 for a new store.
     pub last_epoch: u32,
+    /// The last opening that the metadata knows.
+    pub last_opening: Option<Opening>,
+    /// This opening, which the metadata knows before anything is written.
+    pub opening: Opening,
 }
 
 /// What the store's content in a bucket does.

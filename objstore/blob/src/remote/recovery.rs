@@ -1,7 +1,10 @@
 //! Opening: what an earlier process left here and in the bucket.
 //!
-//! - Local files are believed only if this folder belonged to the last owner of the store, and the machine was not started
+//! - Local files are believed only if this folder had the last opening of the store, and the machine was not started
 //!   again since: then they hold what programs wrote and no sync sent. Otherwise they are removed.
+//! - The folder knows the name of an opening before the metadata does. Until then it also knows the one before, so a
+//!   process may die anywhere between the two; and if another server opens the store meanwhile, the metadata has a name
+//!   that this folder does not know.
 //! - Objects of a later epoch than the metadata knows mean that the metadata is old: nothing is opened then, since the
 //!   collector would remove what the newer metadata names.
 
@@ -12,12 +15,12 @@ use objstore_base::error::{Error, Result};
 use super::file::RemoteFile;
 use super::places::Saved;
 use super::state::{Chunk, Kind, Modified, PAGE, State};
-use super::{CHUNK_BYTES, RemoteDisk, transfer};
+use super::{CHUNK_BYTES, Opening, RemoteDisk, transfer};
 use crate::id::{BlobId, parse_hex};
 use crate::open_files::Name;
 use crate::shards::SHARDS;
 
-/// The file that says which owner the local files belong to.
+/// The file with the names of the openings that the local files may be of, and the start of the machine.
 const OWNER: &str = "owner";
 
 impl RemoteDisk {
@@ -39,24 +42,27 @@ impl RemoteDisk {
         Ok(())
     }
 
-    /// Takes over or removes local files of an earlier process, and notes that this folder belongs to `epoch`. Returns the
-    /// files that were taken over: what is in them is not synced.
-    pub(crate) fn recover(&self, last_epoch: u32, epoch: u32) -> Result<Vec<BlobId>> {
+    /// Takes over or removes local files of an earlier process, and notes that this folder has the next opening. `last` is
+    /// the last one that the metadata knows. Returns the files that were taken over: what is in them is not synced.
+    pub(crate) fn recover(&self, last: Option<Opening>, next: Opening) -> Result<Vec<BlobId>> {
         let (shared, mut revived) = (&self.0, Vec::new());
         let path = shared.dir.join(OWNER);
-        let owner = |epoch: u32| Ok(format!("{epoch} {:016x}\n", shared.local.machine()?));
-        let expected: Result<String> = owner(last_epoch);
-        let mine = shared.local.exists(&path)? && shared.local.read_all(&path)? == expected?.as_bytes();
+        let machine = format!("{:016x}", shared.local.machine()?);
+        let word = |opening: Opening| format!("{:032x}", u128::from_be_bytes(opening));
+        let noted = if shared.local.exists(&path)? { shared.local.read_all(&path)? } else { Vec::new() };
+        let noted = String::from_utf8_lossy(&noted);
+        let mut words = noted.split_whitespace();
+        let mine = last.map(word).filter(|last| words.next() == Some(&machine) && words.any(|known| known == last));
         for shard in 0..SHARDS {
             let dir = shared.dir.join("blobs").join(format!("{shard:02x}"));
             for name in shared.local.list(&dir)? {
                 let Some(id) = parse_hex(name.strip_suffix(".s").unwrap_or(&name)).map(BlobId) else { continue };
                 // A sidecar comes with its file.
                 if name.ends_with(".s") {
-                    if !mine || !shared.local.exists(&shared.path(Name::Blob(id)))? {
+                    if mine.is_none() || !shared.local.exists(&shared.path(Name::Blob(id)))? {
                         shared.local.remove(&dir.join(&name))?;
                     }
-                } else if mine && self.revive(id)? {
+                } else if mine.is_some() && self.revive(id)? {
                     revived.push(id);
                 } else {
                     shared.local.remove(&dir.join(&name))?;
@@ -68,7 +74,8 @@ impl RemoteDisk {
         for name in shared.local.list(&segments)?.iter().filter(|name| name.ends_with(".seg")) {
             shared.local.remove(&segments.join(name))?;
         }
-        shared.local.write_atomic(&path, owner(epoch)?.as_bytes(), 0o600)?;
+        let known = format!("{machine} {} {}\n", word(next), mine.unwrap_or_default());
+        shared.local.write_atomic(&path, known.as_bytes(), 0o600)?;
         Ok(revived)
     }
 

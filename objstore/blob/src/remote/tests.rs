@@ -101,6 +101,11 @@ impl Scene {
     }
 
     fn try_open(&self, dir: &Path, epoch: u32, cache_bytes: u64) -> Result<Blobs> {
+        self.try_open_as(dir, (epoch, cache_bytes), epoch - 1, epoch)
+    }
+
+    /// Opens it under the name `opening`, where the metadata knows the opening `last`.
+    fn try_open_as(&self, dir: &Path, (epoch, cache_bytes): (u32, u64), last: u32, opening: u32) -> Result<Blobs> {
         let location = Location::parse(&format!("s3://{BUCKET}/store")).unwrap();
         let second = Duration::from_secs(1);
         let patience = Patience { connect: second, attempt: second, call: 3 * second, attempts: 2 };
@@ -111,8 +116,10 @@ impl Scene {
             patience,
             ..BucketOptions::new(location)
         });
-        let remote =
-            Remote { bucket: bucket.unwrap(), places: self.records.clone(), cache_bytes, last_epoch: epoch - 1 };
+        let name = |number: u32| Opening::from(u128::from(number).to_be_bytes());
+        let (last_epoch, last_opening, opening) = (epoch - 1, Some(name(last)), name(opening));
+        let (bucket, places) = (bucket.unwrap(), self.records.clone());
+        let remote = Remote { bucket, places, cache_bytes, last_epoch, last_opening, opening };
         let options = Options { helpers: Helpers::Callers, ..Options::default() };
         Blobs::open_remote(Arc::new(RealDisk::new()), dir, epoch, self.poison.clone(), options, remote)
     }
@@ -192,6 +199,30 @@ fn synced_writes_in_place_outlive_the_data_folder_and_others_the_process() {
     drop(taken_over);
     let back = scene.open(dir.path(), 4);
     assert_eq!(read(&*back.file(id).unwrap()), expected, "another owner had the store meanwhile");
+}
+
+#[test]
+fn a_start_that_is_killed_anywhere_loses_nothing_of_the_folder_and_believes_no_older_one() {
+    let scene = Scene::new();
+    let dir = tempfile::tempdir().unwrap();
+    let open = |dir: &Path, epoch, last, opening| scene.try_open_as(dir, (epoch, 1 << 30), last, opening).unwrap();
+    let blobs = open(dir.path(), 1, 100, 101);
+    let (id, file) = blobs.new_in_place().unwrap();
+    file.write_at(&bytes(1000, 1), 0).unwrap();
+    blobs.mark_dirty(id);
+    blobs.sync_file(id).unwrap();
+    file.write_at(&bytes(1000, 2), 0).unwrap();
+    blobs.mark_dirty(id);
+    drop((blobs, file));
+    // Two starts are killed before the metadata knows them, and two after it does.
+    for (last, opening) in [(101, 102), (101, 103), (101, 104), (104, 105), (105, 106)] {
+        let blobs = open(dir.path(), 2, last, opening);
+        assert_eq!(read(&*blobs.file(id).unwrap()), bytes(1000, 2), "opening {opening}");
+    }
+    // Another server opens the store: what this folder did not save is older than what that one may have written.
+    drop(open(tempfile::tempdir().unwrap().path(), 2, 106, 107));
+    let blobs = open(dir.path(), 3, 107, 108);
+    assert_eq!(read(&*blobs.file(id).unwrap()), bytes(1000, 1));
 }
 
 #[test]
