@@ -6,7 +6,7 @@
 //! | engines | `postgres`, `memory` |
 //! | the owner's side | `appender`, `keeper` |
 //! | the seam | `log` |
-//! | values | `batch`, `error`, `owner`, `standing`, `clock` |
+//! | values | `standing`, `batch`, `error`, `owner`, `clock` |
 //!
 //! - A log has one owner at a time. [`Log::fence`] makes a server the owner and raises the *epoch*; an append, a
 //!   renewal or a trim with an earlier epoch changes nothing and answers [`Error::Fenced`].

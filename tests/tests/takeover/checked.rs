@@ -37,6 +37,7 @@ async fn overwrite(client: &Client, key: &str, content: Vec<u8>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::disallowed_methods, reason = "a program syncs its file")]
 async fn a_store_is_checked_without_a_server_and_nothing_is_written() {
     let shared = need!(Shared::of_our_own());
     let mut owner = shared.options().start();
