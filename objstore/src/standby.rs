@@ -68,6 +68,14 @@ impl Standby {
         self.copy.follow()
     }
 
+    /// Notes in the log that this server follows it, and how far it is.
+    ///
+    /// # Errors
+    /// Those of [`Standby::follow`].
+    pub fn announce(&self) -> Result<()> {
+        self.copy.announce()
+    }
+
     /// Claims the log for this server, if its owner's lease has ended.
     ///
     /// # Errors

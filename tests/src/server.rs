@@ -377,6 +377,16 @@ impl Server {
         self.seen = self.log().len();
     }
 
+    /// The address of its S3 port, also while it does not listen there.
+    ///
+    /// # Panics
+    /// Never: each server has one.
+    #[must_use]
+    pub fn s3_address(&self) -> std::net::SocketAddr {
+        let port = self.ports.iter().find(|(flag, _)| *flag == "--s3-listen");
+        port.expect("a port for S3").1.address().into()
+    }
+
     /// The answer of `/readyz`, with its head; `None` if there is none.
     #[must_use]
     pub fn readyz(&self) -> Option<String> {

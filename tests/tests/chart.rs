@@ -99,6 +99,18 @@ fn values_that_the_chart_does_not_know_are_refused() {
         ("node.placement=everywhere", "node/placement"),
         ("kubeletPath=relative", "kubeletPath"),
         ("store.storage.type=hostPath", "store.nodeSelector"),
+        ("store.storage.type=emptyDir", "emptyDir loses the store"),
+        ("metadata.urlSecret.name=db", "content.url"),
+        ("metadata.urlSecret.name=db,metadata.url=postgres://u@h/d,content.url=s3://b", "keep one"),
+        ("metadata.urlSecret.name=db,content.url=s3://b", "volumes.tls"),
+        ("metadata.urlSecret.name=db,content.url=s3://b,node.placement=store", "node.placement"),
+        (
+            "metadata.urlSecret.name=db,content.url=s3://b,store.storage.type=hostPath,store.nodeSelector.a=b",
+            "hostPath is one",
+        ),
+        ("metadata.url=mysql://h", "metadata/url"),
+        ("metadata.passwordSecret.name=db", "has to name PostgreSQL"),
+        ("content.existingSecret=s3", "content.url"),
         ("cosi.enabled=true", "cosi.secretNamespaces"),
         ("volumes.tls.existingSecret=tls", "node.authority.configMap"),
         ("node.server=no-port", "node/server"),
@@ -357,4 +369,20 @@ fn topology_capacity_and_foreign_sources_are_turned_on_by_values_alone() {
             assert_eq!(roles.contains(resource), asked, "{resource}");
         }
     }
+}
+
+#[test]
+fn a_store_in_postgresql_and_s3_has_an_owner_and_a_standby_and_no_secret_in_the_objects() {
+    let objects = need!(rendered(Some(&chart().join("ci/elsewhere-values.yaml"))));
+    let sets = of_kind(&objects, "StatefulSet");
+    let spec = &sets[0]["spec"];
+    assert_eq!((&spec["replicas"], &spec["podManagementPolicy"]), (&Value::from(2), &Value::from("Parallel")));
+    assert_eq!(spec["updateStrategy"]["type"], "OnDelete", "a standby is never ready");
+    let server = spec["template"]["spec"]["containers"].as_array().expect("containers")[0].clone();
+    let variables = server["env"].as_array().expect("variables");
+    for secret in ["PGPASSWORD", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"] {
+        let found = variables.iter().find(|it| name(it) == secret).expect(secret);
+        assert!(found["valueFrom"]["secretKeyRef"].is_object() && found["value"].is_null(), "{found}");
+    }
+    assert_eq!(server["readinessProbe"]["httpGet"]["path"], "/readyz", "the Service leads to the owner");
 }

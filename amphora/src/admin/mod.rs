@@ -7,6 +7,7 @@ mod account;
 mod backup;
 mod bucket;
 mod grant;
+mod handover;
 mod hidden;
 mod key;
 mod link;
@@ -34,6 +35,7 @@ use tonic::{Code, Request, Response, Status};
 use crate::backups::Backups;
 use crate::mounts::Table;
 use crate::volumes::Volumes;
+pub use handover::Handover;
 pub use mount_service::{MountService, mount_routes};
 pub use upgrade::Upgrade;
 
@@ -57,6 +59,8 @@ pub struct Service {
     pub started_at: Timestamp,
     /// The running program, and the trigger of an upgrade.
     pub upgrade: Upgrade,
+    /// The log that other servers follow, if the metadata is in one.
+    pub handover: Option<Handover>,
     /// The lifecycle worker.
     pub lifecycle: Arc<objstore::lifecycle::Worker>,
     /// The scrub worker.
@@ -236,5 +240,9 @@ impl Admin for Service {
 
     async fn upgrade(&self, _: Request<api::UpgradeRequest>) -> Answer<api::UpgradeResponse> {
         upgrade::begin(self).await.map(Response::new)
+    }
+
+    async fn handover(&self, r: Request<api::HandoverRequest>) -> Answer<api::HandoverResponse> {
+        handover::begin(self, &r.into_inner()).await.map(Response::new)
     }
 }

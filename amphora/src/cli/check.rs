@@ -1,12 +1,13 @@
 //! `amphora check`
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use objstore::check::{Options, Phase, Progress, Report};
 use serde::Serialize;
 
+use super::check_elsewhere::Elsewhere;
 use super::output::{Printer, Row, listed, size_text};
 use super::progress::Line;
 use crate::config::Env;
@@ -16,7 +17,10 @@ use crate::failure::{Failure, with_causes};
 #[derive(Debug, Args)]
 pub struct Check {
     /// Data folder of the store; no server may run on it
-    data_dir: PathBuf,
+    #[arg(required_unless_present = "metadata_url")]
+    data_dir: Option<PathBuf>,
+    #[command(flatten)]
+    elsewhere: Elsewhere,
     /// Repair counts and usage, and quarantine what cannot be repaired; may be interrupted and run again
     #[arg(long)]
     repair: bool,
@@ -119,11 +123,20 @@ impl Check {
             master_key: master_key.as_deref(),
             progress: &progress,
         };
-        let report = objstore::check::run(&self.data_dir, &options);
+        let report = match (&self.data_dir, &self.elsewhere.metadata_url) {
+            (Some(dir), _) => objstore::check::run(dir, &options),
+            (None, Some(url)) => {
+                return self.elsewhere.run(url, env, &options).and_then(|report| {
+                    drop(line);
+                    shown_elsewhere(report, printer)
+                });
+            }
+            (None, None) => return Err(Failure::usage("name a data folder, or --metadata-url and --content-url")),
+        };
         drop(line);
         let shown = CheckReport::from(report.map_err(|error| Failure::failed(with_causes(&error)))?);
         printer.one(&shown)?;
-        let dir = self.data_dir.display();
+        let dir = self.data_dir.as_deref().unwrap_or(Path::new("")).display();
         match (shown.clean, shown.quarantined.is_empty()) {
             (true, true) => Ok(()),
             (true, false) => Err(Failure::failed(format!(
@@ -139,8 +152,27 @@ impl Check {
     }
 }
 
+/// Prints the result of a store without a data folder.
+fn shown_elsewhere(report: Report, printer: &mut Printer) -> Result<(), Failure> {
+    let shown = CheckReport::from(report);
+    printer.one(&shown)?;
+    match (shown.clean, shown.quarantined.is_empty()) {
+        (true, true) => Ok(()),
+        (true, false) => Err(Failure::failed(
+            "the store is intact except for the quarantined files: upload them again, delete them, or restore them from a \
+             backup",
+        )),
+        (false, _) => Err(Failure::failed(
+            "the store is damaged: restore the listed files from a backup, or the objects of the bucket from its versions",
+        )),
+    }
+}
+
 fn text(at: Progress) -> String {
     match at.phase {
+        Phase::Replay => format!("check: replaying the log, batch {} of {}", at.done, at.total),
+        Phase::Objects if at.done == 0 => format!("check: listing the bucket, {} objects", at.total),
+        Phase::Objects => format!("check: objects of {} blobs", at.done),
         Phase::Trees => format!("check: buckets and snapshots {} of {}", at.done, at.total),
         Phase::Records => "check: records".to_owned(),
         Phase::Content => "check: content".to_owned(),

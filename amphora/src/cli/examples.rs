@@ -87,7 +87,13 @@ Examples:
 pub(super) const CHECK: &str = "\
 Examples:
   amphora check /var/lib/amphora
-  amphora check /var/lib/amphora --repair";
+  amphora check /var/lib/amphora --repair
+  amphora check --metadata-url postgres://amphora@db/amphora --content-url s3://content/amphora";
+
+pub(super) const HANDOVER: &str = "\
+Examples:
+  amphora handover
+  amphora handover --wait 5m";
 
 pub(super) const SCRUB: &str = "\
 Examples:

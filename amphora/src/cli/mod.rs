@@ -8,9 +8,11 @@ mod account;
 mod backup;
 mod bucket;
 mod check;
+mod check_elsewhere;
 mod client;
 mod examples;
 mod grant;
+mod handover;
 mod hidden;
 mod key;
 mod layers;
@@ -123,6 +125,9 @@ pub enum Command {
     Status,
     /// Upgrade the running server in place to the installed binary; mounts stay
     Upgrade,
+    /// Hand the store over to a standby, and continue as its standby (with --metadata-url)
+    #[command(after_help = examples::HANDOVER)]
+    Handover(handover::Handover),
     /// Print the completion script of a shell
     Completions {
         /// The shell
@@ -190,6 +195,7 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: 
         Command::Restore(restore) => restore.run(&mut client, printer).await,
         Command::Status => status::run(&mut client, printer).await,
         Command::Upgrade => upgrade::run(client, socket, printer).await,
+        Command::Handover(handover) => handover.run(client, socket, printer).await,
         Command::Serve(_)
         | Command::Node(node::Node { look: None, .. })
         | Command::Holder(_)
@@ -310,6 +316,8 @@ mod tests {
             "umount --lazy /mnt --holder-endpoint unix:///h",
             "check d --repair",
             "check d --metadata-only --master-key-file k",
+            "check --metadata-url postgres://u@h/d --content-url s3://bucket/p --content-endpoint http://m:9 --checksums --scratch d",
+            "check --metadata-url postgres://u@h/d --content-url s3://bucket --metadata-only --content-path-style true",
             "scrub --rate 100Mi",
             "backup b /d",
             "backup --all /d",
@@ -321,6 +329,7 @@ mod tests {
             "restore /d --all",
             "status --output=json",
             "upgrade",
+            "handover --wait 5m",
             "completions bash",
         ] {
             let words = std::iter::once("amphora").chain(line.split_whitespace());

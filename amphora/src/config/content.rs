@@ -9,7 +9,7 @@ use super::Flags;
 use crate::failure::Failure;
 
 /// Reads the flag `--content-url`.
-pub(super) fn location(text: &str) -> Result<Location, String> {
+pub(crate) fn location(text: &str) -> Result<Location, String> {
     Location::parse(text).map_err(|error| match error {
         objstore::bucket::Error::Invalid { why, .. } => why,
         other => other.to_string(),
@@ -31,14 +31,24 @@ pub(super) fn content(flags: &Flags) -> Result<Option<ContentBucket>, Failure> {
             ))),
         };
     };
-    let addressing = match flags.content_path_style {
+    let (endpoint, region) = (flags.content_endpoint.clone(), flags.content_region.clone());
+    let bucket = bucket(location, endpoint, region, flags.content_path_style);
+    Ok(Some(ContentBucket { bucket, cache_bytes: flags.content_cache.bytes }))
+}
+
+/// How to reach a bucket.
+pub(crate) fn bucket(
+    location: &Location,
+    endpoint: Option<String>,
+    region: Option<String>,
+    path_style: Option<bool>,
+) -> Options {
+    let addressing = match path_style {
         None => Addressing::Automatic,
         Some(true) => Addressing::Path,
         Some(false) => Addressing::Host,
     };
-    let (endpoint, region) = (flags.content_endpoint.clone(), flags.content_region.clone());
-    let bucket = Options { endpoint, region, addressing, ..Options::new(location.clone()) };
-    Ok(Some(ContentBucket { bucket, cache_bytes: flags.content_cache.bytes }))
+    Options { endpoint, region, addressing, ..Options::new(location.clone()) }
 }
 
 #[cfg(test)]

@@ -56,6 +56,19 @@ pub(super) fn metadata(flags: &Flags, data_dir: &Path, env: Env<'_>) -> Result<O
     Ok(Some(Metadata { log }))
 }
 
+impl MetadataUrl {
+    /// The settings to read a log that exists: the one PostgreSQL that answers is enough for that.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`]: the URL cannot be used.
+    pub fn to_read(&self, env: Env<'_>) -> Result<Postgres, Failure> {
+        let parsed = Postgres::parse(&self.0, env);
+        let mut log = parsed.map_err(|error| Failure::usage(format!("--metadata-url: {error}")))?;
+        log.copies = Copies::Single;
+        Ok(log)
+    }
+}
+
 /// Refuses settings with which the loss of the data folder would lose something.
 fn refuse_local(flags: &Flags, data_dir: &Path) -> Result<(), Failure> {
     let inside = |file: &PathBuf| std::path::absolute(file).is_ok_and(|file| file.starts_with(data_dir));

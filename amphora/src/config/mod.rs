@@ -3,7 +3,7 @@
 //! - Precedence: flag, environment, file, default (`cli::layers`). The same parsers validate all four.
 //! - A bad value or an unknown key ends the start with exit status 2 and is named.
 
-mod content;
+pub(crate) mod content;
 mod flags;
 mod log;
 mod metadata;

@@ -31,7 +31,7 @@ use objstore::clock::{Clock as _, SystemClock};
 use objstore::lifecycle::Worker;
 use objstore::{Standby, Store};
 
-use crate::admin::Upgrade;
+use crate::admin::{Handover, Upgrade};
 use crate::backups::Backups;
 use crate::config::{Env, Flags, Settings, SocketPath};
 use crate::endpoints::{DRAIN_LIMIT, OpenListeners, Signals, Sockets, blocking, http};
@@ -77,6 +77,7 @@ pub fn run(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<(), 
     runtime.shutdown_timeout(Duration::from_secs(1));
     match result? {
         End::Stopped => Ok(()),
+        End::HandedOver => Err(program.replace(&PassedSockets::default())),
         End::Upgrade(passed) => Err(program.replace(&passed)),
     }
 }
@@ -87,6 +88,8 @@ enum End {
     Stopped,
     /// It continues as the next program, with these sockets.
     Upgrade(PassedSockets),
+    /// Another server has the store, and this one starts again as its standby.
+    HandedOver,
 }
 
 async fn serve(
@@ -100,12 +103,12 @@ async fn serve(
     let csi_config = wiring::csi(&settings)?;
     let http = ports::http(&settings, &mut passed).await?;
     let stepping = SteppingDown::new(program.clone());
-    let standby = match &settings.metadata {
-        None => None,
+    let (standby, log) = match &settings.metadata {
+        None => (None, None),
         Some(metadata) => {
             let owner = standby::wait(&settings, metadata, &http.0, stepping.lost(), &mut signals, notify).await?;
-            let Some(owner) = owner else { return Ok(End::Stopped) };
-            Some(owner)
+            let Some(standby::Owned { standby, log }) = owner else { return Ok(End::Stopped) };
+            (Some(standby), Some(log))
         }
     };
     let ports = Ports::bind(&settings, http, &mut passed).await?;
@@ -121,7 +124,10 @@ async fn serve(
     })
     .await?;
     let upgrade = Upgrade { program, wanted: Arc::default() };
-    let served = match Server::start(&settings, csi_config, ports, &store, &mounts, upgrade, passed).await {
+    let http_address = ports.http_address.to_string();
+    let handover = log.map(|log| Handover { log, wanted: Arc::default(), http_address });
+    let ends = (upgrade, handover.clone());
+    let served = match Server::start(&settings, csi_config, ports, &store, &mounts, ends, passed).await {
         Ok(server) => {
             // Endpoints stay open meanwhile, and programs in the mounts are served.
             store.mounts_told().await;
@@ -129,7 +135,11 @@ async fn serve(
         }
         Err(failure) => Err(failure),
     };
-    stepping.end();
+    let handed_over = handover.filter(|_| matches!(served, Ok(End::HandedOver)));
+    // A loss of the log starts this program again, which is what follows a hand-over anyway.
+    if handed_over.is_none() {
+        stepping.end();
+    }
     if matches!(served, Ok(End::Upgrade(_))) {
         store.leave();
     }
@@ -138,7 +148,14 @@ async fn serve(
     if let Err(failure) = blocking("ending the mounts", move || mounts.end_all(&ending)).await {
         tracing::error!(%failure, "mounts could not be unmounted in time");
     }
-    let closed = blocking("closing the store", move || store.close()).await;
+    let closing = move || {
+        let epoch = handed_over.as_ref().map(Handover::epoch);
+        store.close();
+        if let (Some(handover), Some(Ok(epoch))) = (handed_over, epoch) {
+            handover.await_successor(epoch);
+        }
+    };
+    let closed = blocking("closing the store", closing).await;
     served.and_then(|end| closed.map(|()| end))
 }
 
@@ -163,8 +180,17 @@ struct Server {
     lifecycle: Arc<Worker>,
     scrub: Arc<objstore::scrub::Worker>,
     upgrade: Upgrade,
+    handover: Option<Handover>,
+    store: Store,
     passed: PassedSockets,
     ready: String,
+}
+
+/// Why a server ends.
+enum Ended {
+    Signal,
+    Upgrade,
+    Handover,
 }
 
 impl Server {
@@ -174,7 +200,7 @@ impl Server {
         mut ports: Ports,
         store: &Store,
         mounts: &Arc<Table>,
-        upgrade: Upgrade,
+        (upgrade, handover): (Upgrade, Option<Handover>),
         mut passed: PassedSockets,
     ) -> Result<Self, Failure> {
         let root = root::key(settings, store).await?;
@@ -225,6 +251,7 @@ impl Server {
             started: Instant::now(),
             started_at: SystemClock.now(),
             upgrade: upgrade.clone(),
+            handover: handover.clone(),
             lifecycle: lifecycle.clone(),
             scrub: scrub.clone(),
             backups,
@@ -258,7 +285,8 @@ impl Server {
         let website = website_url.map_or_else(String::new, |url| format!(" website={url}"));
         let ready =
             format!("ready s3={s3_url} http={http_url}{website}{volume_url} {sockets} credentials={credentials}");
-        Ok(Self { listeners, sockets, lifecycle, scrub, upgrade, passed, ready })
+        let store = store.clone();
+        Ok(Self { listeners, sockets, lifecycle, scrub, upgrade, handover, store, passed, ready })
     }
 
     /// Announces the server, waits for a signal or a failed endpoint, and closes everything except the store.
@@ -268,26 +296,44 @@ impl Server {
         let ended = tokio::select! {
             signal = signals.next() => {
                 tracing::info!(signal, "stopping; a second signal ends the process at once");
-                Ok(false)
+                Ok(Ended::Signal)
             }
-            () = self.upgrade.wanted.notified() => Ok(true),
+            () = self.upgrade.wanted.notified() => Ok(Ended::Upgrade),
+            () = Handover::wanted(self.handover.as_ref()) => Ok(Ended::Handover),
             failure = self.listeners.broken() => Err(failure),
         };
         signals.exit_at_next();
-        if matches!(ended, Ok(true)) {
+        if matches!(ended, Ok(Ended::Upgrade)) {
             notify.reloading();
             std::mem::take(&mut self.sockets).leave();
             let passed = std::mem::take(&mut self.passed);
             self.close().await;
             return Ok(End::Upgrade(passed));
         }
+        if matches!(ended, Ok(Ended::Handover)) {
+            notify.reloading();
+            self.close().await;
+            return Ok(End::HandedOver);
+        }
         notify.stopping();
+        self.save().await;
         self.close().await;
         ended.map(|_| End::Stopped)
     }
 
+    /// Saves what is behind while requests are still answered, if another server may wait for this one to end.
+    async fn save(&self) {
+        if self.handover.is_none() {
+            return;
+        }
+        let store = self.store.clone();
+        if let Ok(Err(error)) = blocking("saving what is behind", move || store.save_everything()).await {
+            tracing::warn!(%error, "what is behind could not be saved before the end; it is tried again at the end");
+        }
+    }
+
     async fn close(self) {
-        drop((self.sockets, self.passed));
+        drop((self.sockets, self.passed, self.store));
         // Slightly longer than each endpoint's own limit, so that it can report what it cut off.
         self.listeners.close(DRAIN_LIMIT + s3::DELIVERY_LIMIT + Duration::from_secs(1)).await;
         let lifecycle = self.lifecycle;

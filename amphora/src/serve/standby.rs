@@ -31,6 +31,9 @@ const LEASE: Duration = Duration::from_secs(6);
 /// How often a standby looks whether the log is free: a planned takeover waits that long.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// How often a standby notes in PostgreSQL that it follows.
+const ANNOUNCE: Duration = Duration::from_secs(1);
+
 /// The pause of a standby between two pages that are not full.
 const FOLLOW: Duration = Duration::from_millis(10);
 
@@ -106,6 +109,12 @@ fn start_again(program: Program) {
     }
 }
 
+/// A server that owns the log, before it opens the store.
+pub(super) struct Owned {
+    pub standby: Standby,
+    pub log: Arc<dyn log::Log>,
+}
+
 /// Waits until this server owns the log; `None` if a signal stopped it before.
 pub(super) async fn wait(
     settings: &Settings,
@@ -114,7 +123,7 @@ pub(super) async fn wait(
     lost: Lost,
     signals: &mut Signals,
     notify: &Notify,
-) -> Result<Option<Standby>, Failure> {
+) -> Result<Option<Owned>, Failure> {
     let (why, shown) = watch::channel("the server connects to PostgreSQL".to_owned());
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, stopping) = tokio::sync::oneshot::channel::<()>();
@@ -177,13 +186,13 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn until_owner(&mut self) -> Result<Option<Standby>, Failure> {
+    fn until_owner(&mut self) -> Result<Option<Owned>, Failure> {
         let failed = |error: &Error| Failure::failed(format!("--metadata-url: {}", with_causes(error)));
         let Some(log) = self.connect()? else { return Ok(None) };
         while !self.is_stopped() {
             let followed = self.open(&log).and_then(|standby| self.follow(&*log, standby));
             match followed {
-                Ok(owner) => return Ok(owner),
+                Ok(owner) => return Ok(owner.map(|standby| Owned { standby, log })),
                 // A claim without an answer may be made again.
                 Err(error @ (Error::Busy { .. } | Error::Indeterminate { .. })) => self.retry(&error.to_string()),
                 Err(error) => return Err(failed(&error)),
@@ -214,9 +223,16 @@ impl Waiting {
 
     /// Follows the log until this server owns it.
     fn follow(&mut self, log: &dyn log::Log, mut standby: Standby) -> objstore::Result<Option<Standby>> {
-        let mut claimed: Option<Instant> = None;
+        let (mut claimed, mut announced): (Option<Instant>, Option<Instant>) = (None, None);
         while !self.is_stopped() {
             let followed = standby.follow()?;
+            if announced.is_none_or(|at| at.elapsed() >= ANNOUNCE) {
+                announced = Some(Instant::now());
+                // The owner learns only later that this server follows.
+                if let Err(error) = standby.announce() {
+                    tracing::debug!(%error, "this standby could not announce itself");
+                }
+            }
             if followed.entries >= NEAR {
                 let end = log.tail().map_or(0, |tail| tail.next.saturating_sub(1));
                 self.report(format!("replaying the metadata from the log: batch {} of {end}", followed.at));

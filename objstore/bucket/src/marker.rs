@@ -53,6 +53,18 @@ impl Bucket {
         self.check(&self.get(KEY, BYTES_MAX)?.bytes, id)
     }
 
+    /// Makes sure that the location belongs to the store `id`, without writing.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`] if it belongs to another store, or has no marker.
+    pub fn verify(&self, id: &str) -> Result<()> {
+        match self.get(KEY, BYTES_MAX) {
+            Ok(marker) => self.check(&marker.bytes, id),
+            Err(Error::Missing { .. }) => self.refuse_foreign(Claim::Known),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Whether the marker was written by this call.
     fn write(&self, marker: Bytes) -> Result<bool> {
         match self.put(KEY, marker) {

@@ -39,6 +39,7 @@ pub const GUARANTEES: &[(&str, Guarantee)] = &[
     ("a_lease_keeps_other_servers_out", owners::a_lease_keeps_other_servers_out),
     ("one_of_many_servers_becomes_the_owner", owners::one_of_many_servers_becomes_the_owner),
     ("a_takeover_amid_appends_loses_and_adds_nothing", owners::a_takeover_amid_appends_loses_and_adds_nothing),
+    ("followers_are_known_while_they_announce_themselves", owners::followers_are_known_while_they_announce_themselves),
 ];
 
 /// The lease of the suite's owners. It is longer than any pause of a busy machine.

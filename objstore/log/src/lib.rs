@@ -6,7 +6,7 @@
 //! | engines | `postgres`, `memory` |
 //! | the owner's side | `appender`, `keeper` |
 //! | the seam | `log` |
-//! | values | `batch`, `error`, `owner`, `clock` |
+//! | values | `standing`, `batch`, `error`, `owner`, `clock` |
 //!
 //! - A log has one owner at a time. [`Log::fence`] makes a server the owner and raises the *epoch*; an append, a
 //!   renewal or a trim with an earlier epoch changes nothing and answers [`Error::Fenced`].
@@ -31,9 +31,11 @@ mod log;
 pub mod memory;
 mod owner;
 pub mod postgres;
+mod standing;
 
 pub use batch::{Batch, Entry, Limit, MAX_BATCH_BYTES, MAX_BATCH_ENTRIES, MAX_ENTRY_BYTES, MAX_UNDER_WAY};
 pub use clock::since_boot;
 pub use error::{Error, Result};
 pub use log::{Done, Log};
 pub use owner::{Claim, Epoch, LogId, Tail, Tenure};
+pub use standing::{Follower, Standing};

@@ -1,8 +1,11 @@
 //! The trait of a log's engine.
 
+use std::time::Duration;
+
 use crate::batch::{Batch, Entry, Limit};
 use crate::error::Result;
 use crate::owner::{Claim, Epoch, Tail, Tenure};
+use crate::standing::Standing;
 
 /// Receives the result of an append. May run on any thread, also within [`Log::append`], and must not block it.
 pub type Done = Box<dyn FnOnce(Result<()>) + Send>;
@@ -60,6 +63,12 @@ pub trait Log: Send + Sync {
 
     /// Where the log begins and ends now.
     fn tail(&self) -> Result<Tail>;
+
+    /// Notes that the server named `server` follows the log and has its entries up to `at`. It is not durable.
+    fn announce(&self, server: &str, at: u64) -> Result<()>;
+
+    /// The owner, and the other servers that announced themselves `within` this time.
+    fn standing(&self, within: Duration) -> Result<Standing>;
 
     /// Works on appends that are under way, for an engine without threads of its own. Called again and again by a
     /// caller that waits for one; returns whether there was anything to do.

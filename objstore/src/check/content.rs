@@ -13,6 +13,8 @@ use crate::record::damage::Damaged;
 use crate::record::decode;
 use crate::record::key::{self, tag};
 
+/// After so many blobs, local copies of content in a bucket are removed if there are too many.
+const TEND: usize = 256;
 /// Bytes verified at a time.
 const STEP: u64 = 4 << 20;
 
@@ -41,6 +43,10 @@ pub(super) fn check(store: &Checked<'_>, content: bool, report: &mut Report) -> 
                 }
                 verified => verified?,
             }
+            // For content in a bucket: bounds what stays here.
+            if named.len() % TEND == 0 {
+                store.blobs.tend()?;
+            }
         }
         Ok(())
     })?;
@@ -56,7 +62,7 @@ pub(super) fn check(store: &Checked<'_>, content: bool, report: &mut Report) -> 
     Ok(damage)
 }
 
-fn found(store: &Checked<'_>, blob: u64, error: &Error, damage: &mut BTreeMap<u64, Damage>) {
+pub(super) fn found(store: &Checked<'_>, blob: u64, error: &Error, damage: &mut BTreeMap<u64, Damage>) {
     let why = with_source(error);
     if !damage.get(&blob).is_some_and(|known| known.quarantined) {
         store.fix(Fix::Content { blob, why: why.clone() });
@@ -65,7 +71,7 @@ fn found(store: &Checked<'_>, blob: u64, error: &Error, damage: &mut BTreeMap<u6
 }
 
 /// Known damage that is still referenced.
-fn quarantined(store: &Checked<'_>) -> Result<BTreeMap<u64, Damage>> {
+pub(super) fn quarantined(store: &Checked<'_>) -> Result<BTreeMap<u64, Damage>> {
     let mut known = BTreeMap::new();
     store.each(&[tag::DAMAGED], |pair| {
         let Some(id) = key::u64_at(&pair.key, 1) else { return Ok(()) };
@@ -81,8 +87,9 @@ fn quarantined(store: &Checked<'_>) -> Result<BTreeMap<u64, Damage>> {
 
 fn verify(store: &Checked<'_>, id: u64, blob: &Blob, report: &mut Report) -> Result<()> {
     if blob.place() == Place::File && !blob.sums {
-        // An in-place blob: it has no checksum, but it has to exist.
-        return store.blobs.file(BlobId(id)).map(drop);
+        // An in-place blob: it has no checksum, but it has to exist. In a bucket its chunks have checksums.
+        let file = store.blobs.file(BlobId(id))?;
+        return if store.blobs.is_remote() { read_chunks(store, id, &*file, report) } else { Ok(()) };
     }
     let mut at = 0;
     while at < blob.length {
@@ -95,6 +102,20 @@ fn verify(store: &Checked<'_>, id: u64, blob: &Blob, report: &mut Report) -> Res
         report.verified_bytes += length;
         at += length;
         store.tell(Phase::Content, report.verified_bytes, report.content_bytes);
+    }
+    Ok(())
+}
+
+/// Reads a file whose chunks are objects, each of which is compared with its checksum as it is got.
+fn read_chunks(store: &Checked<'_>, id: u64, file: &dyn crate::disk::File, report: &mut Report) -> Result<()> {
+    let (mut at, length) = (0, file.len()?);
+    let mut room = vec![0; STEP as usize];
+    while at < length {
+        let count = file.read_at(&mut room[..STEP.min(length - at) as usize], at)? as u64;
+        store.blobs.forget_cached(BlobId(id), at, count)?;
+        report.verified_bytes += count;
+        at += count.max(1);
+        store.tell(Phase::Content, report.verified_bytes, 0);
     }
     Ok(())
 }

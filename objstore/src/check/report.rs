@@ -93,6 +93,10 @@ pub struct Progress {
 /// The phases of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
+    /// Fetching the metadata of a store without a data folder: entries of its log.
+    Replay,
+    /// Objects in the bucket of the content.
+    Objects,
     /// Buckets and snapshots, one after the other.
     Trees,
     /// All other records.

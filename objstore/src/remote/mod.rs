@@ -25,6 +25,7 @@ use crate::record::placed::ContentPlace;
 
 pub(crate) use places::MetaPlaces;
 pub use vault::BucketVault;
+pub(crate) use vault::failed;
 
 /// A bucket for content.
 #[derive(Clone, Debug)]
@@ -96,6 +97,18 @@ pub(crate) fn open(
     let places = Arc::new(MetaPlaces(meta.clone()));
     let remote = Remote { bucket, places, cache_bytes, last_epoch, last_opening, opening };
     Blobs::open_remote(disk.clone(), &dir.join("content"), epoch, meta.poison(), options, remote)
+}
+
+/// Opens the bucket of a store to read it, and makes sure that it is this store's.
+pub(crate) fn open_reading(read: &dyn Read, content: ContentBucket) -> Result<Bucket> {
+    let Some(place) = place(read)? else {
+        let why = "the metadata in this log names no bucket for content: this is not a store of --content-url";
+        return Err(Error::Unusable { why: why.into() });
+    };
+    let unusable = |error: crate::bucket::Error| Error::Unusable { why: error.to_string() };
+    let bucket = Bucket::open(content.bucket).map_err(unusable)?;
+    bucket.verify(&place.id).map_err(unusable)?;
+    Ok(bucket)
 }
 
 fn known_or_new(meta: &Meta, random: &dyn Random) -> Result<ContentPlace> {

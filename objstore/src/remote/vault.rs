@@ -97,7 +97,7 @@ impl Source for Whole {
 }
 
 /// The error of the store for one of the bucket.
-fn failed(error: &bucket::Error) -> Error {
+pub(crate) fn failed(error: &bucket::Error) -> Error {
     match error {
         bucket::Error::Missing { name } => Error::corrupt(name, "an object", "none"),
         bucket::Error::Damaged { name, expected, found } => Error::corrupt(name, expected, found),

@@ -88,6 +88,16 @@ impl Store {
         self.core.meta.leave();
     }
 
+    /// Saves what is behind while the store still serves, so that [`Store::close`] has little left to do.
+    ///
+    /// # Errors
+    /// Errors of the disk, the bucket of the content, or the log. The store serves on.
+    pub fn save_everything(&self) -> Result<()> {
+        self.core.settle_everything()?;
+        self.core.blobs.sync_dirty()?;
+        self.core.meta.sync().wait()
+    }
+
     /// Syncs everything and stops. Reading is possible until the last handle is dropped.
     pub fn close(&self) {
         self.background.stop();

@@ -2,6 +2,8 @@
 //!
 //! - Content is in a bucket of another Amphora. The data folder of a dead server is deleted.
 
+mod checked;
+mod handover;
 mod mounts;
 mod refusals;
 mod shared;

@@ -1,7 +1,7 @@
 //! What the servers of one store share: PostgreSQL, and the bucket of content of another S3 store.
 
 use tempfile::TempDir;
-use tests::server::Options;
+use tests::server::{Options, Server};
 
 use crate::support::elsewhere::{Elsewhere, elsewhere};
 use crate::support::postgres::Postgres;
@@ -21,6 +21,23 @@ impl Shared {
     pub fn new() -> Result<Self, String> {
         let (postgres, data) = Postgres::of_metadata()?;
         Ok(Self { postgres, elsewhere: elsewhere("takeover"), _data: data })
+    }
+
+    /// The shared parts, with the content in an Amphora that the test may change.
+    ///
+    /// # Errors
+    /// Those of [`Shared::new`], and if the environment names another S3 store.
+    pub fn of_our_own() -> Result<Self, String> {
+        let shared = Self::new()?;
+        match shared.elsewhere.server {
+            Some(_) => Ok(shared),
+            None => Err("it changes the objects of the other store".to_owned()),
+        }
+    }
+
+    /// The Amphora that has the content, below `s3://content/takeover`.
+    pub fn content(&self) -> &Server {
+        self.elsewhere.server.as_ref().expect("made by `of_our_own`")
     }
 
     /// The options of a server of this store.

@@ -40,6 +40,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- if and .Values.csi.enabled (eq .Values.node.placement "store") }}true{{ end -}}
 {{- end -}}
 
+{{/* Not empty if the metadata is in PostgreSQL and the content in S3: then several servers have the store, one after the other. */}}
+{{- define "amphora.elsewhere" -}}
+{{- if or .Values.metadata.url .Values.metadata.urlSecret.name }}true{{ end -}}
+{{- end -}}
+
 {{/* Not empty if the driver's node service runs in a DaemonSet. */}}
 {{- define "amphora.hasNodes" -}}
 {{- if and .Values.csi.enabled (eq .Values.node.placement "nodes") }}true{{ end -}}

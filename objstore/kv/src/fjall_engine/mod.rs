@@ -138,12 +138,28 @@ impl Standby {
         self.follower.follow()
     }
 
+    /// Notes in the log that this server follows it, and how far it is. Blocking.
+    ///
+    /// # Errors
+    /// Those of [`Standby::follow`].
+    pub fn announce(&self) -> Result<()> {
+        self.follower.announce()
+    }
+
     /// Claims the log for this server, if its owner's lease has ended. Blocking.
     ///
     /// # Errors
     /// Those of [`Standby::follow`].
     pub fn claim(&mut self) -> Result<Claimed> {
         self.follower.claim()
+    }
+
+    /// The copy as a store without a log, to be examined: nothing that is written to it reaches the log.
+    ///
+    /// # Errors
+    /// [`Error::Engine`]: its threads cannot be started.
+    pub fn into_examined(self) -> Result<Arc<dyn Engine>> {
+        Ok(Arc::new(Writer::start(self.follower.into_copy()?)?))
     }
 
     /// The store, once the log is this server's.

@@ -127,6 +127,11 @@ impl<B: Backend> Follower<B> {
         Ok(Followed { at: self.position.last, entries: count })
     }
 
+    /// Notes in the log that this server follows it, and how far it is.
+    pub fn announce(&self) -> Result<()> {
+        self.place.log.announce(&self.place.claim.server, self.position.last).map_err(failed)
+    }
+
     /// Claims the log for this server.
     pub fn claim(&mut self) -> Result<Claimed> {
         if self.owned.is_some() {
@@ -148,6 +153,11 @@ impl<B: Backend> Follower<B> {
         let keeper = (self.place.lease == Lease::Kept).then(kept).transpose().map_err(failed)?;
         self.owned = Some(Owned { tenure, appender, keeper });
         Ok(Claimed::Owner)
+    }
+
+    /// The copy alone, which follows the log no more.
+    pub fn into_copy(mut self) -> Result<B> {
+        self.local.take().ok_or_else(gone)
     }
 
     /// Makes the copy and the log equal, and continues as the log's owner.

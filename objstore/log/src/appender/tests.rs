@@ -102,6 +102,12 @@ fn a_push_waits_while_too_much_is_queued_and_a_failure_ends_the_wait() {
         fn tail(&self) -> Result<crate::Tail> {
             unreachable!()
         }
+        fn announce(&self, _: &str, _: u64) -> Result<()> {
+            unreachable!()
+        }
+        fn standing(&self, _: Duration) -> Result<crate::Standing> {
+            unreachable!()
+        }
     }
     let appender = Appender::new(Arc::new(Stuck), 1, 1);
     let large = Bytes::from(vec![0; MAX_BATCH_BYTES]);

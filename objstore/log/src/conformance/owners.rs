@@ -92,3 +92,30 @@ pub(super) fn a_takeover_amid_appends_loses_and_adds_nothing(Fixture { log, othe
     assert!(tenure.tail.next > acknowledged, "{acknowledged} were acknowledged, {tenure:?}");
     assert_eq!(other.tail().unwrap(), tenure.tail, "nothing was added after the takeover");
 }
+
+pub(super) fn followers_are_known_while_they_announce_themselves(Fixture { log, other, pass }: &Fixture) {
+    let (short, long) = (Duration::from_secs(60), LEASE * 2);
+    let epoch = own(&**log).epoch;
+    append(&**log, batch(epoch, 1, &["one", "two", "three"])).unwrap();
+    other.announce("b", 1).unwrap();
+    other.announce("c", 3).unwrap();
+    // The owner followed before.
+    log.announce("a", 0).unwrap();
+    let standing = log.standing(short).unwrap();
+    let followers = |standing: &crate::Standing| {
+        let shown = standing.followers.iter().map(|it| (it.server.clone(), it.at, it.behind));
+        shown.collect::<Vec<_>>()
+    };
+    assert_eq!((standing.epoch, &*standing.server), (epoch, "a"));
+    assert!(standing.lease > LEASE / 2 && standing.lease <= LEASE, "{:?}", standing.lease);
+    assert_eq!(followers(&standing), [("c".to_owned(), 3, 0), ("b".to_owned(), 1, 2)]);
+    pass(short * 2);
+    other.announce("b", 3).unwrap();
+    assert_eq!(followers(&other.standing(short).unwrap()), [("b".to_owned(), 3, 0)]);
+    assert_eq!(other.standing(long).unwrap().followers.len(), 2);
+    log.release(epoch).unwrap();
+    assert_eq!(log.standing(short).unwrap().lease, Duration::ZERO);
+    let taken = other.fence(&claim("b")).unwrap();
+    let standing = log.standing(short).unwrap();
+    assert_eq!((standing.epoch, &*standing.server, standing.followers.len()), (taken.epoch, "b", 0));
+}

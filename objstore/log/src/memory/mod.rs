@@ -15,6 +15,7 @@ use crate::batch::{Batch, Entry, Limit};
 use crate::error::{Error, Result};
 use crate::log::{Done, Log};
 use crate::owner::{Claim, Epoch, LogId, Tail, Tenure};
+use crate::standing::{Follower, Standing};
 
 pub use self::faults::Faults;
 use self::faults::{Fate, UnderWay};
@@ -37,6 +38,10 @@ struct Content {
     epoch: Epoch,
     first: u64,
     entries: BTreeMap<u64, (Epoch, Bytes)>,
+    /// The name of the present epoch's server.
+    server: String,
+    /// What servers announced, by their names: when, up to which entry, and how many they lacked.
+    announced: BTreeMap<String, (Duration, u64, u64)>,
 }
 
 struct Owner {
@@ -62,7 +67,8 @@ impl Memory {
 
     /// An empty log with this identity and these faults.
     pub fn with(id: LogId, faults: Faults) -> Self {
-        let content = Content { id, now: Duration::ZERO, owner: None, epoch: 0, first: 1, entries: BTreeMap::new() };
+        let (now, entries, announced) = (Duration::ZERO, BTreeMap::new(), BTreeMap::new());
+        let content = Content { id, now, owner: None, epoch: 0, first: 1, entries, server: String::new(), announced };
         Self(Mutex::new(State { content, faults, interrupted: false, under_way: Vec::new() }))
     }
 
@@ -172,6 +178,7 @@ impl Content {
             return Err(Error::Held { server: server.clone(), remaining: *until - self.now });
         }
         let (server, lease) = (claim.server.clone(), claim.lease);
+        self.server.clone_from(&server);
         self.owner = Some(Owner { server, until: self.now + lease, lease });
         self.epoch += 1;
         let next = self.next();
@@ -192,6 +199,25 @@ impl Content {
             read.push(Entry { number: *number, epoch: *epoch, body: body.clone() });
         }
         Ok(read)
+    }
+
+    fn announce(&mut self, server: &str, at: u64) {
+        let behind = (self.next() - 1).saturating_sub(at);
+        self.announced.insert(server.to_owned(), (self.now, at, behind));
+    }
+
+    fn standing(&self, within: Duration) -> Standing {
+        let follower = |(server, (at_time, at, behind)): (&String, &(Duration, u64, u64))| Follower {
+            server: server.clone(),
+            at: *at,
+            behind: *behind,
+            seen: self.now - *at_time,
+        };
+        let mut followers: Vec<_> = self.announced.iter().map(follower).collect();
+        followers.retain(|follower| follower.seen <= within && follower.server != self.server);
+        followers.sort_by_key(|follower| follower.behind);
+        let lease = self.owner.as_ref().map_or(Duration::ZERO, |owner| owner.until.saturating_sub(self.now));
+        Standing { epoch: self.epoch, server: self.server.clone(), lease, followers }
     }
 
     fn trim(&mut self, epoch: Epoch, below: u64) -> Result<()> {
@@ -248,6 +274,17 @@ impl Log for Memory {
 
     fn tail(&self) -> Result<Tail> {
         self.call(|content| Ok(content.tail()))
+    }
+
+    fn announce(&self, server: &str, at: u64) -> Result<()> {
+        self.call(|content| {
+            content.announce(server, at);
+            Ok(())
+        })
+    }
+
+    fn standing(&self, within: Duration) -> Result<Standing> {
+        self.call(|content| Ok(content.standing(within)))
     }
 
     fn drive(&self) -> bool {

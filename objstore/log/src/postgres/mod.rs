@@ -17,6 +17,7 @@ mod read;
 mod schema;
 mod session;
 mod settings;
+mod standing;
 mod tls;
 
 use std::future::Future;
@@ -36,6 +37,7 @@ use crate::batch::{Batch, Entry, Limit};
 use crate::error::{Error, Result};
 use crate::log::{Done, Log};
 use crate::owner::{Claim, Epoch, Tail, Tenure};
+use crate::standing::Standing;
 
 pub use self::password::Env;
 pub use self::settings::{Copies, Settings};
@@ -67,6 +69,22 @@ impl Postgres {
     /// - [`Error::Unusable`]: it has no synchronous standby, although [`Copies::Replicated`] is asked for, its tables are
     ///   of a newer version, or a setting cannot be used.
     pub fn open(settings: Settings) -> Result<Self> {
+        let opened = Self::connect(settings)?;
+        opened.call(|inner| async move { inner.prepare().await })?;
+        Ok(opened)
+    }
+
+    /// Connects to a log that exists, and changes nothing: for reading alone.
+    ///
+    /// # Errors
+    /// Those of [`Postgres::open`], and [`Error::Unusable`] where there is no log.
+    pub fn open_existing(settings: Settings) -> Result<Self> {
+        let opened = Self::connect(settings)?;
+        opened.call(|inner| async move { inner.examine().await })?;
+        Ok(opened)
+    }
+
+    fn connect(settings: Settings) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("log-postgres").enable_all().build();
         let runtime =
             runtime.map_err(|error| Error::Unavailable { why: format!("no thread for PostgreSQL: {error}") })?;
@@ -75,9 +93,7 @@ impl Postgres {
         let (partitions, control, lease) = (Partitions::default(), Mutex::new(None), Mutex::new(None));
         let inner = Arc::new(Inner { settings, tls, partitions, control, lease });
         let lanes = (0..count).map(|_| Lane::start(&runtime, &inner)).collect();
-        let opened = Self { inner, lanes, next_lane: AtomicUsize::new(0), runtime: Some(runtime) };
-        opened.call(|inner| async move { inner.prepare().await })?;
-        Ok(opened)
+        Ok(Self { inner, lanes, next_lane: AtomicUsize::new(0), runtime: Some(runtime) })
     }
 
     /// Runs a call on the engine's own thread, and waits for its outcome.
@@ -140,6 +156,12 @@ impl Inner {
         lent.give_back(outcome)
     }
 
+    async fn examine(&self) -> Result<()> {
+        let lent = self.lend().await?;
+        let outcome = schema::examine(&lent.session.client).await;
+        lent.give_back(outcome)
+    }
+
     fn shard(&self) -> i64 {
         i64::from(self.settings.shard)
     }
@@ -199,6 +221,15 @@ impl Log for Postgres {
 
     fn tail(&self) -> Result<Tail> {
         self.call(|inner| async move { inner.tail().await })
+    }
+
+    fn announce(&self, server: &str, at: u64) -> Result<()> {
+        let server = server.to_owned();
+        self.call(|inner| async move { inner.announce(&server, at).await })
+    }
+
+    fn standing(&self, within: Duration) -> Result<Standing> {
+        self.call(move |inner| async move { inner.standing(within).await })
     }
 }
 

@@ -35,6 +35,16 @@ const VERSIONS: [&str; 1] = [
     ALTER TABLE amphora.log ALTER COLUMN body SET STORAGE EXTERNAL;",
 ];
 
+/// A table that programs of version 1 neither use nor miss, so it raises no version: they can be started again beside it.
+const STANDBY: &str = "CREATE TABLE IF NOT EXISTS amphora.standby (
+        shard bigint NOT NULL,
+        server text NOT NULL,
+        position bigint NOT NULL,
+        behind bigint NOT NULL,
+        seen timestamptz NOT NULL,
+        PRIMARY KEY (shard, server)
+    ) WITH (fillfactor = 10)";
+
 /// The key of the lock under which tables and partitions are made.
 pub(super) const LOCK: i64 = 0x0061_6d70_686f_7261;
 
@@ -43,7 +53,7 @@ pub(super) const LOCK: i64 = 0x0061_6d70_686f_7261;
 /// # Errors
 /// [`Error::Unusable`]: they are of a newer version.
 pub(super) async fn migrate(client: &mut Client) -> Result<()> {
-    if version(client).await? == Some(VERSIONS.len()) {
+    if version(client).await? == Some(VERSIONS.len()) && has_standby(client).await? {
         return Ok(());
     }
     let transaction = client.transaction().await.map_err(unavailable)?;
@@ -58,7 +68,23 @@ pub(super) async fn migrate(client: &mut Client) -> Result<()> {
         let raised = format!("{statements} UPDATE amphora.version SET version = {}", number + 1);
         transaction.batch_execute(&raised).await.map_err(|error| failed("creating tables", &error))?;
     }
+    transaction.batch_execute(STANDBY).await.map_err(|error| failed("creating tables", &error))?;
     transaction.commit().await.map_err(|error| failed("creating tables", &error))
+}
+
+/// Refuses a database without tables of this program's versions.
+pub(super) async fn examine(client: &Client) -> Result<()> {
+    if version(client).await?.is_some_and(|version| version > 0) && has_standby(client).await? {
+        return Ok(());
+    }
+    let why =
+        "this database has no store's log that a server of this version has opened: name the database of the store";
+    Err(Error::Unusable { why: why.into() })
+}
+
+async fn has_standby(client: &Client) -> Result<bool> {
+    let there = client.query_one("SELECT to_regclass('amphora.standby') IS NOT NULL", &[]).await;
+    there.map(|row| row.get(0)).map_err(unavailable)
 }
 
 /// The version of the tables, if there are any.

@@ -51,6 +51,8 @@ fn a_log_in_postgresql_keeps_every_guarantee() {
             let pass = move |time: Duration| {
                 let back = format!("renewed - {} * interval '1 ms'", time.as_millis());
                 clock.sql(&format!("UPDATE amphora.owner SET renewed = {back} WHERE shard = {shard}"));
+                let seen = back.replace("renewed", "seen");
+                clock.sql(&format!("UPDATE amphora.standby SET seen = {seen} WHERE shard = {shard}"));
             };
             guarantee(&Fixture { log: open(), other: open(), pass: Box::new(pass) });
         }
