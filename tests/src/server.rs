@@ -125,7 +125,8 @@ impl Options {
     /// Whether the test says where metadata or content is.
     fn chooses_its_store(&self) -> bool {
         let names = ["AMPHORA_METADATA_URL", "AMPHORA_CONTENT_URL"];
-        let by_argument = self.args.iter().any(|arg| arg.starts_with("--metadata-url") || arg.starts_with("--content-url"));
+        let by_argument =
+            self.args.iter().any(|arg| arg.starts_with("--metadata-url") || arg.starts_with("--content-url"));
         by_argument || self.envs.iter().any(|(name, _)| names.contains(&&**name))
     }
 

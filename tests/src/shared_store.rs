@@ -27,7 +27,8 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 /// If PostgreSQL makes no database.
 pub(crate) fn environment() -> Result<Vec<(String, String)>, String> {
     let given = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let (Some(metadata), Some(endpoint), Some(bucket)) = (given(METADATA), given(CONTENT), given(CONTENT_BUCKET)) else {
+    let (Some(metadata), Some(endpoint), Some(bucket)) = (given(METADATA), given(CONTENT), given(CONTENT_BUCKET))
+    else {
         return Ok(Vec::new());
     };
     let name = format!("store_{}_{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
