@@ -6,7 +6,8 @@
 //!   success, unless the store waits for the close of a writer. All other requests are left to the next server.
 //! - Each time it reads a device, it claims the mount (`claim`). Where a server has the claim, it lets the mount alone.
 //! - A program may be killed while it waits, but not in the moment in which its request is read here. So requests that were
-//!   given back are looked at again only when there is a new one, and after a pause that is long beside the look.
+//!   given back are looked at again only when there is a new one, and after a pause that is long beside the look. A program
+//!   that was killed in that moment is let go at the next look, if it only asked for something.
 //! - What the kernel forgets meanwhile is counted in the table of known nodes, if the mount has one. Without one, the
 //!   references were counted by the process that has ended.
 //!
@@ -195,6 +196,11 @@ impl StandIn for Standing<'_> {
         !OpenFile::decode(handle).is_announced(true) && self.memory.may_close(node, owner)
     }
 
+    fn is_ending(&self, thread: u32) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap_or_default();
+        waits_for_death(&status)
+    }
+
     fn forget(&mut self, node: u64, lookups: u64) {
         if self.memory.nodes().is_some() {
             let count = self.forgotten.entry(node).or_default();
@@ -203,10 +209,24 @@ impl StandIn for Standing<'_> {
     }
 }
 
+/// Whether SIGKILL is pending for a thread, from its /proc/ID/status.
+fn waits_for_death(status: &str) -> bool {
+    let pending = status.lines().find_map(|line| line.strip_prefix("SigPnd:"));
+    let signals = pending.and_then(|signals| u64::from_str_radix(signals.trim(), 16).ok()).unwrap_or_default();
+    signals & 1 << (libc::SIGKILL - 1) != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::shared_memory::Tables;
+
+    #[test]
+    fn a_thread_with_a_pending_kill_waits_for_its_death() {
+        assert!(waits_for_death("Name:\tcat\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n"));
+        assert!(!waits_for_death("Name:\tcat\nSigPnd:\t0000000000004000\nShdPnd:\t0000000000000100\n"));
+        assert!(!waits_for_death(""));
+    }
 
     #[test]
     fn a_writer_whose_close_the_store_waits_for_and_an_owner_of_locks_are_left_to_the_server() {

@@ -2,6 +2,8 @@
 //!
 //! - Nothing is served here. A close that changes nothing is answered, and what the kernel forgets is noted. All other
 //!   requests go back to the kernel's queue (RESEND), where a program that waits for one can still be killed.
+//! - A program that is killed in the moment in which its request is read here would wait for the next server, and could not
+//!   end before: its request is answered with EINTR at the next look, if it changes nothing and no other waits for it.
 //! - An INTERRUPT is read and dropped: the kernel sends it again behind its request.
 //! - No other process reads the device meanwhile. The caller sees to that, since RESEND would repeat what another is just
 //!   serving.
@@ -34,6 +36,8 @@ const NEXT_MAX: Duration = Duration::from_millis(5);
 pub trait StandIn {
     /// Whether closing a descriptor of an open file changes nothing. `owner` is the process, as an owner of locks.
     fn may_close(&mut self, node: u64, handle: u64, owner: u64) -> bool;
+    /// Whether this thread is being ended, and only waits for its request.
+    fn is_ending(&self, thread: u32) -> bool;
     /// The kernel has returned references of a node.
     fn forget(&mut self, node: u64, lookups: u64);
 }
@@ -112,6 +116,20 @@ fn settle(device: &Device, features: Features, message: &[u8], by: &mut impl Sta
             Ok(Settled::Noted)
         }
         Operation::NotifyReply | Operation::Interrupt(_) => Ok(Settled::Noted),
+        Operation::Lookup(_)
+        | Operation::GetAttr
+        | Operation::StatX
+        | Operation::ReadLink
+        | Operation::StatFs
+        | Operation::GetXattr { .. }
+        | Operation::ListXattr { .. }
+            if request.context.resent && by.is_ending(request.context.pid) =>
+        {
+            match device.send(Frame::new().seal_error(request.context.ticket(), libc::EINTR)) {
+                Ok(()) | Err(Errno::NOENT | Errno::NODEV) => Ok(Settled::Noted),
+                Err(errno) => Err(errno.into()),
+            }
+        }
         _ => Ok(Settled::Left { resent: request.context.resent }),
     }
 }
@@ -146,6 +164,10 @@ mod tests {
         fn may_close(&mut self, node: u64, handle: u64, owner: u64) -> bool {
             self.closes.push((node, handle, owner));
             owner == 8
+        }
+
+        fn is_ending(&self, thread: u32) -> bool {
+            thread == 77
         }
 
         fn forget(&mut self, node: u64, lookups: u64) {
@@ -197,6 +219,29 @@ mod tests {
         assert!(!kernel.is_ready(), "and nothing else");
         drop(kernel);
         assert_eq!(stand_in(&holder, features(), &mut buffer, &mut by).unwrap(), Left::Gone);
+    }
+
+    #[test]
+    fn what_a_killed_thread_waits_for_is_ended_if_it_changes_nothing() {
+        let (kernel, holder) = pair();
+        let (mut by, mut buffer) = (Known::default(), vec![1; 8192]);
+        let of_thread = |code: u32, unique: u64, thread: u32| {
+            let mut bytes = request(code, unique, &[0, 0]);
+            bytes[32..36].copy_from_slice(&thread.to_ne_bytes());
+            bytes
+        };
+        // One that was not read before, one that changes something, and one of a thread that lives.
+        kernel.send(&of_thread(opcode::GETATTR, 2, 77)).unwrap();
+        kernel.send(&of_thread(opcode::FSYNC, 1 << 63 | 4, 77)).unwrap();
+        kernel.send(&of_thread(opcode::GETATTR, 1 << 63 | 6, 78)).unwrap();
+        kernel.send(&of_thread(opcode::GETATTR, 1 << 63 | 8, 77)).unwrap();
+        assert_eq!(stand_in(&holder, features(), &mut buffer, &mut by).unwrap(), Left::Requests { all: 3, fresh: 1 });
+        let mut room = [0; 64];
+        assert_eq!(kernel.receive(&mut room).unwrap(), Some(16));
+        assert_eq!((&room[4..8], room[8]), (&(-libc::EINTR).to_ne_bytes()[..], 8));
+        assert_eq!(kernel.receive(&mut room).unwrap(), Some(16));
+        assert_eq!(room[4..8], notice::RESEND.to_ne_bytes());
+        assert!(!kernel.is_ready(), "and nothing else");
     }
 
     #[test]
