@@ -13,7 +13,7 @@ use crate::support::postgres::Postgres;
 use crate::support::*;
 
 /// The modules of a usual run.
-const SMALL: [&str; 4] = ["s3_clients::", "handles::", "csi::sanity", "workloads::calls"];
+const SMALL: [&str; 4] = ["s3_clients::boto3", "handles::", "csi::sanity", "workloads::calls"];
 
 /// The modules of a full run.
 const FULL: [&str; 14] = [
@@ -81,7 +81,7 @@ fn the_tests_of_both_handles_pass_with_metadata_in_postgresql_and_content_in_s3(
         _ => SMALL.to_vec(),
     };
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
-    command.args(modules).args(SKIPPED.iter().flat_map(|name| ["--skip", name])).arg("--test-threads=2");
+    command.args(modules).args(SKIPPED.iter().flat_map(|name| ["--skip", name])).arg("--test-threads=1");
     command.env(METADATA, postgres.url()).env(CONTENT, content.s3()).env(CONTENT_BUCKET, "content");
     command.env("AWS_ACCESS_KEY_ID", key.access_key_id).env("AWS_SECRET_ACCESS_KEY", key.secret_access_key);
     // Their sizes are those of a usual run, and this program counts its own skips alone.
