@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use objstore_files::{AttributeOp, ContentOp, FileService as _, NameOp, Op, OpenOp, Reply, SetAttr};
 use objstore_files_testing::{decoded, write_reply};
@@ -10,13 +11,16 @@ use parking_lot::Mutex;
 
 use super::random::Choices;
 use super::remote::{ID, call, context, create, in_slot, ino, is_stale, opening};
-use super::test_store::{TestStore, find};
+use super::test_store::{Later, TestStore, find};
 use crate::clock::Timestamp;
 use crate::error::{Error, Result};
 use crate::feed::Change;
 use crate::name::BucketName;
 use crate::store::{SetBucket, Versioning};
 use crate::volume::{OpenRemote, QueuedCall, ROOT_INO, RemoteSession, VolumeLease, VolumeOptions};
+
+/// After so long others have not just used a bucket.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// A change that the node has answered.
 #[derive(Clone)]
@@ -105,7 +109,8 @@ fn share(test: &TestStore, bucket: &BucketName) {
 
 #[test]
 fn every_other_use_of_a_bucket_waits_for_what_its_node_has_answered() {
-    let test = TestStore::in_memory();
+    let clock = Arc::new(Later::default());
+    let test = TestStore::with_clock(clock.clone());
     let bucket = test.bucket("volume");
     let session = test.remote(&bucket);
     let granted = lease(&session);
@@ -126,7 +131,7 @@ fn every_other_use_of_a_bucket_waits_for_what_its_node_has_answered() {
     assert!(is_stale(
         &Queued { number: 9, ino: 0, at: granted.now, op: create("b").into(), data: vec![] }.make(&session)
     ));
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    clock.advance(PAUSE);
 
     // A change of S3, a setting, a snapshot, a mount here: each finds what was answered before.
     let uses: [&dyn Fn(); 4] = [
@@ -152,7 +157,7 @@ fn every_other_use_of_a_bucket_waits_for_what_its_node_has_answered() {
         assert!(is_stale(&found), "the lease is gone");
         let look = NameOp::Lookup { parent: ROOT_INO, name: file.into() };
         assert_eq!(ino(call(&session, None, look, b"").unwrap()), made);
-        std::thread::sleep(std::time::Duration::from_millis(1100));
+        clock.advance(PAUSE);
     }
     test.store.end_remote(ID).unwrap();
     assert_eq!(serving.join().unwrap().len(), 5);
@@ -175,7 +180,7 @@ fn the_end_of_a_session_gives_its_lease_back_and_nothing_of_it_is_made_later() {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(test.store.share_bucket(&bucket)).unwrap();
         });
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
         assert!(!waiting.is_finished());
         test.store.end_remote(ID).unwrap();
         waiting.join().unwrap();
@@ -187,7 +192,8 @@ fn the_end_of_a_session_gives_its_lease_back_and_nothing_of_it_is_made_later() {
 
 #[test]
 fn a_volume_is_leased_to_its_only_session_without_versions_and_as_a_whole() {
-    let test = TestStore::in_memory();
+    let clock = Arc::new(Later::default());
+    let test = TestStore::with_clock(clock.clone());
     let bucket = test.bucket("volume");
     let session = test.remote(&bucket);
     let other = test.mount(&bucket);
@@ -206,7 +212,7 @@ fn a_volume_is_leased_to_its_only_session_without_versions_and_as_a_whole() {
     assert_eq!((session.lease_volume().unwrap(), second.lease_volume().unwrap()), (None, None));
     test.store.end_remote(ID).unwrap();
     assert_eq!(serving.join().unwrap(), [granted.grant]);
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    clock.advance(PAUSE);
     assert!(lease(&second).grant > granted.grant);
     test.store.end_remote(open.id).unwrap();
 
