@@ -26,6 +26,8 @@ struct Found {
     size_bytes: u64,
     /// Whether the source is a block volume.
     marked: bool,
+    /// The bytes of the other objects of the source.
+    beside_bytes: u64,
 }
 
 impl Controller {
@@ -68,6 +70,12 @@ impl Controller {
         });
         let found = found.await?;
         match (kind, found) {
+            // The quota of a block volume is the size of its disk.
+            (Kind::Block, Some(found)) if found.beside_bytes > 0 => Err(Status::invalid_argument(format!(
+                "{} bytes lie beside the file \"{DISK}\" in \"{source}\", and a block volume has room for its disk only; \
+                 copy \"{DISK}\" into a bucket of its own, and name that as the source",
+                found.beside_bytes
+            ))),
             (Kind::Block, Some(found)) => Ok(Some(found.size_bytes)),
             (Kind::Block, None) => Err(Status::invalid_argument(format!(
                 "\"{source}\" has no file \"{DISK}\", so it cannot be the source of a block volume; use volumeMode Filesystem"
@@ -88,7 +96,13 @@ fn find(store: &Store, name: &BucketName) -> Result<Option<Found>> {
         Err(Error::Posix(Posix::NoData)) => false,
         mark => mark.map(|_| true)?,
     };
-    Ok(Some(Found { size_bytes: disk.size, marked }))
+    let used = store.usage(name)?;
+    let beside_bytes = match used.objects {
+        // What else counts was deleted while it was open, and a copy leaves it out.
+        Some(1) => 0,
+        _ => used.bytes.saturating_sub(disk.size),
+    };
+    Ok(Some(Found { size_bytes: disk.size, marked, beside_bytes }))
 }
 
 fn look(volume: &Volume) -> Result<Option<Attr>> {

@@ -94,8 +94,35 @@ async fn no_class_reads_a_bucket_without_a_key_of_it() {
     };
     assert_eq!(code(f.begin(device.clone()).await), Code::InvalidArgument, "it has no disk image");
     assert!(f.store.bucket(&name("pvc-1")).is_err(), "nothing is left of a refused request");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_volume_begins_with_a_disk_image_that_lies_alone_in_its_bucket() {
+    let f = fixture().await;
+    let secrets = f.foreign_bucket("golden", Some(Mode::Read)).await;
+    let device = |name: &str| CreateVolumeRequest {
+        capacity_range: Some(CapacityRange { required_bytes: 16_384, limit_bytes: 0 }),
+        volume_capabilities: vec![block(access_mode::Mode::SingleNodeWriter)],
+        ..from_bucket(name, "golden", &secrets)
+    };
     f.put("golden", "disk.img", &[2; 8192]).await;
-    assert_eq!(f.begin(device).await.unwrap().capacity_bytes, 16_384);
+    assert_eq!(f.begin(device("pvc-1")).await.unwrap().capacity_bytes, 16_384);
+    assert_eq!(f.object("pvc-1", "disk.img").unwrap(), [2; 1000]);
+    // The image fits with the other object, but the disk grows to the whole size of the claim.
+    f.put("golden", "notes", &[1; 3000]).await;
+    let refused = f.begin(device("pvc-2")).await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{refused}");
+    assert!(refused.message().contains("3000 bytes lie beside the file \"disk.img\" in \"golden\""), "{refused}");
+    assert!(f.store.bucket(&name("pvc-2")).is_err(), "nothing is made");
+    // A snapshot is refused like its bucket; an object without content takes no room.
+    f.store.create_snapshot(&name("golden"), &name("golden-1")).await.unwrap();
+    let of_snapshot = CreateVolumeRequest {
+        parameters: HashMap::from([("fromBucket".to_owned(), "golden-1".to_owned())]),
+        ..device("pvc-2")
+    };
+    assert_eq!(code(f.begin(of_snapshot).await), Code::InvalidArgument);
+    f.put("golden", "notes", &[]).await;
+    assert_eq!(f.begin(device("pvc-2")).await.unwrap().capacity_bytes, 16_384);
 }
 
 #[tokio::test(flavor = "multi_thread")]
