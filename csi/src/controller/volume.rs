@@ -10,7 +10,7 @@ use proto::csi::v1::{
 };
 use tonic::Status;
 
-use super::Controller;
+use super::{Controller, template};
 use crate::Topology;
 use crate::capacity::signed;
 use crate::health;
@@ -36,6 +36,12 @@ impl Controller {
     pub(super) async fn existing(&self, id: &str) -> Result<Bucket, Status> {
         let name = required("volume_id", id)?.parse().map_err(|_| no_such_volume(id))?;
         self.find(&name).await?.ok_or_else(|| no_such_volume(id))
+    }
+
+    /// The volume with this id, if its first content is there.
+    pub(super) async fn whole(&self, id: &str) -> Result<Bucket, Status> {
+        let bucket = self.existing(id).await?;
+        template::whole(&bucket).map(|()| bucket)
     }
 
     /// The publications of a volume; none if it does not exist.

@@ -116,6 +116,21 @@ pub struct SetBucket {
     pub attributes: BTreeMap<String, String>,
 }
 
+/// The first content of a bucket: the objects below a prefix of another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// The bucket to fill.
+    pub bucket: BucketName,
+    /// Its id: another bucket of the name is not filled.
+    pub id: u64,
+    /// The bucket or snapshot to copy from.
+    pub source: BucketName,
+    /// The prefix of the keys to copy, which their copies do not have.
+    pub prefix: String,
+    /// The attribute that the bucket has until it is whole: empty at first, then the key that was copied last.
+    pub progress: String,
+}
+
 /// A change of the root directory of a bucket; `None` leaves a field as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RootChange {

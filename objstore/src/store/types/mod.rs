@@ -20,7 +20,7 @@ pub use crate::record::settings::{
 pub use crate::tree::{HiddenKey, HiddenPage, List, ListVersions};
 pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication};
 pub use bucket::{
-    Bucket, CreateBucket, Deletion, GroupMember, GroupSnapshotInfo, Modification, Outcome, RootAttributes, RootChange,
+    Bucket, CreateBucket, Deletion, Fill, GroupMember, GroupSnapshotInfo, Modification, Outcome, RootAttributes, RootChange,
     SetBucket, SnapshotInfo, Source, Usage, Versioning,
 };
 pub use listing::{Listed, Listing, VersionInfo, VersionListing};
