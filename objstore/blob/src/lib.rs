@@ -54,15 +54,6 @@ pub use segment::{Packed, Record, SegmentInfo};
 pub use sums::{SUM_BLOCK, Summer, sums};
 pub use writer::{FileWriter, Finished};
 
-/// What content in a bucket is opened for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    /// A store that serves.
-    Serving,
-    /// A check, which changes nothing.
-    Reading,
-}
-
 /// Options of the blob store.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -131,7 +122,8 @@ impl Blobs {
         Self::open_in(disk, dir, epoch, poison, options, None)
     }
 
-    /// Opens blobs that are in a bucket, with `dir` as their cache; otherwise as [`Blobs::open`].
+    /// Opens blobs that are in a bucket, with `dir` as their cache; otherwise as [`Blobs::open`]. Without a name of the opening
+    /// the bucket is only read, and `dir` is empty.
     ///
     /// # Errors
     /// [`Error::Unusable`](objstore_base::error::Error::Unusable) if the bucket has content of a later epoch than
@@ -144,22 +136,7 @@ impl Blobs {
         options: Options,
         remote: Remote,
     ) -> Result<Self> {
-        Self::open_in(disk, dir, epoch, poison, options, Some((remote, Use::Serving)))
-    }
-
-    /// Opens content in a bucket to read it, with the empty folder `dir` as its cache: the bucket is not changed.
-    ///
-    /// # Errors
-    /// Errors of the disk.
-    pub fn open_remote_reading(
-        disk: Arc<dyn Disk>,
-        dir: &Path,
-        epoch: u32,
-        poison: Poison,
-        options: Options,
-        remote: Remote,
-    ) -> Result<Self> {
-        Self::open_in(disk, dir, epoch, poison, options, Some((remote, Use::Reading)))
+        Self::open_in(disk, dir, epoch, poison, options, Some(remote))
     }
 
     fn open_in(
@@ -168,16 +145,15 @@ impl Blobs {
         epoch: u32,
         poison: Poison,
         options: Options,
-        remote: Option<(Remote, Use)>,
+        remote: Option<Remote>,
     ) -> Result<Self> {
         let Options { open_files, segment_bytes, copy_max_bytes, helpers } = options;
         disk.make_dir_all(dir)?;
         disk.sync_everything(dir)?;
         let ids = Arc::new(Ids::open(disk.clone(), dir, epoch, poison.clone())?);
-        let last_epoch = remote.as_ref().map_or(0, |(remote, _)| remote.last_epoch);
-        let serving = remote.as_ref().filter(|(_, used)| *used == Use::Serving);
-        let openings = serving.map(|(remote, _)| (remote.last_opening, remote.opening));
-        let remote = remote.map(|(remote, _)| RemoteDisk::new(disk.clone(), dir.to_owned(), ids.clone(), remote));
+        let last_epoch = remote.as_ref().map_or(0, |remote| remote.last_epoch);
+        let openings = remote.as_ref().and_then(|remote| Some((remote.last_opening, remote.opening?)));
+        let remote = remote.map(|remote| RemoteDisk::new(disk.clone(), dir.to_owned(), ids.clone(), remote));
         // Also if opening fails.
         let _closes = Closes(remote.clone());
         let disk = remote.clone().map_or(disk, |remote| Arc::new(remote));

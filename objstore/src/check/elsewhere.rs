@@ -120,9 +120,9 @@ fn check(meta: &Meta, place: &Elsewhere, scratch: &Path, depth: Depth, options: 
                 cache_bytes,
                 last_epoch: head.epoch,
                 last_opening: None,
-                opening: blob::Opening::default(),
+                opening: None,
             };
-            Blobs::open_remote_reading(disk.clone(), &dir, epoch, meta.poison(), blobs, remote)?
+            Blobs::open_remote(disk.clone(), &dir, epoch, meta.poison(), blobs, remote)?
         }
         Depth::Records | Depth::Objects => Blobs::open(disk.clone(), &dir, epoch, meta.poison(), blobs)?,
     };

@@ -95,6 +95,7 @@ pub(crate) fn open(
     let last_epoch = header.as_ref().map_or(0, |header| header.epoch);
     let last_opening = header.and_then(|header| blob::Opening::try_from(header.opening).ok());
     let places = Arc::new(MetaPlaces(meta.clone()));
+    let opening = Some(opening);
     let remote = Remote { bucket, places, cache_bytes, last_epoch, last_opening, opening };
     Blobs::open_remote(disk.clone(), &dir.join("content"), epoch, meta.poison(), options, remote)
 }

@@ -58,8 +58,8 @@ pub struct Remote {
     pub last_epoch: u32,
     /// The last opening that the metadata knows.
     pub last_opening: Option<Opening>,
-    /// This opening, which the metadata knows before anything is written.
-    pub opening: Opening,
+    /// This opening, which the metadata knows before anything is written; `None` if the bucket is only read.
+    pub opening: Option<Opening>,
 }
 
 /// What the store's content in a bucket does.

@@ -117,7 +117,7 @@ impl Scene {
             ..BucketOptions::new(location)
         });
         let name = |number: u32| Opening::from(u128::from(number).to_be_bytes());
-        let (last_epoch, last_opening, opening) = (epoch - 1, Some(name(last)), name(opening));
+        let (last_epoch, last_opening, opening) = (epoch - 1, Some(name(last)), Some(name(opening)));
         let (bucket, places) = (bucket.unwrap(), self.records.clone());
         let remote = Remote { bucket, places, cache_bytes, last_epoch, last_opening, opening };
         let options = Options { helpers: Helpers::Callers, ..Options::default() };
