@@ -28,8 +28,9 @@ use super::peer;
 
 /// The most connections of one endpoint. Each sidecar has one.
 const CONNECTIONS_MAX: usize = 256;
-/// The most calls in progress on one connection; further ones wait in the client.
-const STREAMS_MAX: u32 = 64;
+/// The most calls in progress on one connection; further ones wait in the client. It is not below 100, since a client
+/// may open that many before it knows the limit, and a call beyond it would fail (RFC 9113, section 6.5.2).
+const STREAMS_MAX: u32 = 100;
 /// The most calls in progress over all endpoints: twice the number of their threads.
 const CALLS_MAX: usize = 256;
 /// The largest metadata of one call in bytes.

@@ -11,8 +11,9 @@ const HEADERS_MAX: usize = 200;
 const HTTP1_BUFFER_BYTES: usize = 128 * 1024;
 /// The largest header list of an HTTP/2 request in bytes.
 const HTTP2_HEADER_BYTES_MAX: u32 = 64 * 1024;
-/// The most concurrent requests on one HTTP/2 connection.
-const HTTP2_STREAMS_MAX: u32 = 64;
+/// The most concurrent requests on one HTTP/2 connection. Clients may open 100 before they know the limit, and
+/// some report what a lower limit resets as a failure (RFC 9113, section 6.5.2).
+const HTTP2_STREAMS_MAX: u32 = 100;
 /// The flow-control windows of a request, and of an HTTP/2 connection. Windows that grow by themselves would reach 16
 /// MiB.
 const HTTP2_STREAM_BYTES: u32 = 1024 * 1024;

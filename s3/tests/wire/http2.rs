@@ -104,7 +104,7 @@ fn requests_share_a_plain_connection() {
     let endpoint = Endpoint::start();
     endpoint.block_on(async {
         let client = Client::new(TcpStream::connect(endpoint.address).await.unwrap()).await;
-        let paths: Vec<String> = (0..50).map(|number| format!("/wire/{number}")).collect();
+        let paths: Vec<String> = (0..100).map(|number| format!("/wire/{number}")).collect();
         let puts = paths.iter().map(|path| client.send(&endpoint.root, "PUT", path, b"1"));
         assert!(futures::future::join_all(puts).await.iter().all(|(status, _)| *status == 200));
         let gets = paths.iter().map(|path| client.send(&endpoint.root, "GET", path, b""));

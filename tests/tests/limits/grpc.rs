@@ -15,7 +15,7 @@ use crate::support::cli::refusal;
 
 /// The server's limits: calls in total, calls on one connection, and connections of one endpoint.
 const CALLS: usize = 256;
-const STREAMS: usize = 64;
+const STREAMS: usize = 100;
 const CONNECTIONS: usize = 256;
 /// The time limit of every answer.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -41,13 +41,14 @@ async fn calls_beyond_the_limit_are_resource_exhausted() {
     let socket = server.ready().socket("csi");
     let mut calls = tokio::task::JoinSet::new();
     let mut channels = Vec::new();
-    for _ in 0..CALLS / STREAMS + 1 {
+    let connections = CALLS / STREAMS + 1;
+    for _ in 0..connections {
         let channel = connect(socket.clone()).await;
         (0..STREAMS).for_each(|_| drop(calls.spawn(hang(channel.clone()))));
         channels.push(channel);
     }
     // Exactly the calls beyond the limit are refused.
-    for _ in 0..STREAMS {
+    for _ in 0..connections * STREAMS - CALLS {
         let refused = tokio::time::timeout(LIMIT, calls.join_next()).await.expect("refused in time");
         let status = refused.expect("a call").expect("no panic");
         assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
