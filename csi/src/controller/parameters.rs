@@ -25,7 +25,8 @@ pub(crate) struct Parameters {
     pub(crate) root: RootAttributes,
     /// `versioning`: whether the bucket has versioning.
     pub(crate) versioning: Versioning,
-    /// `secondWriter`: what a second node that writes brings about, with the access mode MULTI_NODE_SINGLE_WRITER.
+    /// `secondWriter`: what a second node that writes brings about. With it the volume has one writer also in the mode
+    /// MULTI_NODE_MULTI_WRITER, since no access mode of Kubernetes is MULTI_NODE_SINGLE_WRITER.
     pub(crate) second_writer: Option<SecondWriter>,
     /// What else is set when the volume is made: the lifecycle rule, and what a VolumeAttributesClass says of the root, also
     /// of a clone's.
@@ -33,10 +34,9 @@ pub(crate) struct Parameters {
 }
 
 /// What a second node that writes brings about.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SecondWriter {
     /// It is refused.
-    #[default]
     Refused,
     /// It becomes the writer, and the first one may only read.
     FencesTheFirst,
@@ -49,10 +49,9 @@ const SECOND_WRITER: &str = "csi.secondWriter";
 const CLASS_KEYS: [&str; 2] = ["secondWriter", FROM_BUCKET];
 
 impl SecondWriter {
-    /// The policy of a volume.
-    pub(super) fn of(bucket: &Bucket) -> Self {
-        let kept = bucket.attributes.get(SECOND_WRITER);
-        kept.and_then(|value| Self::parse(value).ok()).unwrap_or_default()
+    /// The policy of a volume, if its class has one.
+    pub(super) fn of(bucket: &Bucket) -> Option<Self> {
+        bucket.attributes.get(SECOND_WRITER).and_then(|value| Self::parse(value).ok())
     }
 
     fn parse(value: &str) -> Result<Self> {

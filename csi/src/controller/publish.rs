@@ -97,7 +97,7 @@ impl Controller {
         }
     }
 
-    async fn check_publication(&self, new: &Publication, second: SecondWriter) -> Result<Others, Status> {
+    async fn check_publication(&self, new: &Publication, second: Option<SecondWriter>) -> Result<Others, Status> {
         let existing = self.publications(&new.bucket).await?;
         let others = check(&existing, new, second)?;
         // Nodes on other machines have limits of their own, which they tell the orchestrator (CSI v1.12, NodeGetInfo).
@@ -121,15 +121,19 @@ enum Others {
     AreFenced,
 }
 
-/// Checks a new publication against the existing ones of the volume.
-fn check(existing: &[Publication], new: &Publication, second: SecondWriter) -> Result<Others, Status> {
+/// Checks a new publication against the existing ones of the volume. With a policy for second writers the volume has a
+/// single writer also where the mode admits several.
+fn check(existing: &[Publication], new: &Publication, second: Option<SecondWriter>) -> Result<Others, Status> {
     if let Some(same) = existing.iter().find(|publication| publication.node == new.node) {
         return check_again(same, new).map(|()| Others::Stay);
     }
-    let excluded: Vec<_> = existing.iter().filter(|publication| excludes(publication, new)).collect();
+    let excluded: Vec<_> = existing.iter().filter(|publication| excludes(publication, new, second)).collect();
     let Some(other) = excluded.first() else { return Ok(Others::Stay) };
-    let is_single_writer = |one: &Publication| one.capability == AccessMode::MultiNodeSingleWriter.name();
-    if second == SecondWriter::FencesTheFirst
+    let is_single_writer = |one: &Publication| match AccessMode::from_name(&one.capability) {
+        Some(AccessMode::MultiNodeMultiWriter) => second.is_some(),
+        mode => mode == Some(AccessMode::MultiNodeSingleWriter),
+    };
+    if second == Some(SecondWriter::FencesTheFirst)
         && is_single_writer(new)
         && excluded.iter().all(|one| is_single_writer(one))
     {
@@ -157,10 +161,10 @@ fn check_again(same: &Publication, new: &Publication) -> Result<(), Status> {
 }
 
 /// Whether publications to two different nodes exclude each other.
-fn excludes(one: &Publication, other: &Publication) -> bool {
+fn excludes(one: &Publication, other: &Publication, second: Option<SecondWriter>) -> bool {
     let modes = [one, other].map(|publication| AccessMode::from_name(&publication.capability));
     let single_node = modes.iter().any(|mode| mode.is_none_or(AccessMode::is_single_node));
-    let single_writer = modes.contains(&Some(AccessMode::MultiNodeSingleWriter));
+    let single_writer = second.is_some() || modes.contains(&Some(AccessMode::MultiNodeSingleWriter));
     single_node || (single_writer && !one.read_only && !other.read_only)
 }
 
@@ -184,7 +188,7 @@ mod tests {
     }
 
     fn code(existing: Publication, new: &Publication) -> Option<Code> {
-        check(&[existing], new, SecondWriter::Refused).err().map(|status| status.code())
+        check(&[existing], new, None).err().map(|status| status.code())
     }
 
     #[test]
@@ -227,7 +231,7 @@ mod tests {
     fn a_second_writer_fences_only_single_writers_and_only_where_the_class_says_so() {
         let single = AccessMode::MultiNodeSingleWriter;
         let judge = |existing: &[Publication], new: &Publication| {
-            check(existing, new, SecondWriter::FencesTheFirst).map_err(|status| status.code())
+            check(existing, new, Some(SecondWriter::FencesTheFirst)).map_err(|status| status.code())
         };
         let first = publication("a", single, false);
         assert_eq!(
@@ -236,17 +240,25 @@ mod tests {
         );
         assert_eq!(judge(from_ref(&first), &publication("b", single, true)), Ok(Others::Stay));
         assert_eq!(judge(from_ref(&first), &first), Ok(Others::Stay));
-        for mode in [AccessMode::MultiNodeMultiWriter, AccessMode::SingleNodeWriter] {
-            assert_eq!(
-                judge(&[publication("a", mode, false)], &publication("b", single, false)),
-                Err(Code::FailedPrecondition)
-            );
-            assert_eq!(judge(from_ref(&first), &publication("b", mode, false)), Err(Code::FailedPrecondition));
-        }
+        let alone = |node| publication(node, AccessMode::SingleNodeWriter, false);
+        assert_eq!(judge(&[alone("a")], &publication("b", single, false)), Err(Code::FailedPrecondition));
+        assert_eq!(judge(from_ref(&first), &alone("b")), Err(Code::FailedPrecondition));
         let fenced = Publication { fenced_by: Some("b".into()), ..publication("a", single, true) };
-        let refused = check(from_ref(&fenced), &first, SecondWriter::FencesTheFirst).unwrap_err();
+        let refused = check(from_ref(&fenced), &first, Some(SecondWriter::FencesTheFirst)).unwrap_err();
         assert!(refused.code() == Code::FailedPrecondition && refused.message().contains("\"b\""), "{refused}");
         assert_eq!(judge(from_ref(&fenced), &publication("a", single, true)), Ok(Others::Stay), "it may read");
         assert_eq!(judge(from_ref(&fenced), &publication("b", single, false)), Ok(Others::Stay));
+    }
+
+    #[test]
+    fn a_class_with_a_policy_for_second_writers_has_one_writer_whatever_the_mode() {
+        let at = |node, read_only| publication(node, AccessMode::MultiNodeMultiWriter, read_only);
+        let judge = |new: &Publication, second| check(&[at("a", false)], new, second).map_err(|status| status.code());
+        assert_eq!(judge(&at("b", false), None), Ok(Others::Stay), "without a policy all write");
+        assert_eq!(judge(&at("b", false), Some(SecondWriter::Refused)), Err(Code::FailedPrecondition));
+        assert_eq!(judge(&at("b", false), Some(SecondWriter::FencesTheFirst)), Ok(Others::AreFenced));
+        for second in [SecondWriter::Refused, SecondWriter::FencesTheFirst] {
+            assert_eq!(judge(&at("b", true), Some(second)), Ok(Others::Stay), "{second:?} is about writers");
+        }
     }
 }

@@ -34,12 +34,18 @@ const GRACE: &str = "--node-monitor-grace-period=20s";
 const GROUPS: &str = "--feature-gates=CSIVolumeGroupSnapshot=true";
 /// Has kubelet ask for the condition of volumes.
 const HEALTH: &str = "--feature-gates=CSIVolumeHealth=true";
+/// Has the provisioner publish the free space of the store.
+const CAPACITY: &str = "--enable-capacity --capacity-ownerref-level=-1 --capacity-poll-interval=10s";
+/// The label of the nodes that reach a server beside the cluster, and its value.
+pub(super) const ZONE_KEY: &str = "topology.amphora.dev/zone";
+pub(super) const ZONE: &str = "lab";
 /// The issuer of the lab's tokens of ServiceAccounts.
 pub(super) const ISSUER: &str = "https://kubernetes.default.svc";
-/// The CSIDriver object of a driver that also makes inline volumes, as the chart has it with `csi.inlineVolumes`.
+/// The CSIDriver object of a driver that also makes inline volumes, as the chart has it with `csi.inlineVolumes` and
+/// `csi.provisioner.capacity`.
 const INLINE_DRIVER: &str = "{apiVersion: storage.k8s.io/v1, kind: CSIDriver, metadata: {name: csi.amphora.dev}, spec: \
-                             {attachRequired: true, podInfoOnMount: true, fsGroupPolicy: File, volumeLifecycleModes: \
-                             [Persistent, Ephemeral]}}";
+                             {attachRequired: true, podInfoOnMount: true, fsGroupPolicy: File, storageCapacity: true, \
+                             volumeLifecycleModes: [Persistent, Ephemeral]}}";
 /// The file with a token for the API server, in the work folder.
 const TOKEN: &str = "state/token";
 /// The name of the COSI sidecar's process.
@@ -105,7 +111,9 @@ impl Lab {
         std::fs::write(self.inline_driver(), INLINE_DRIVER).map_err(|error| error.to_string())?;
         // An object of an earlier run may lack inline volumes, which cannot be added to it.
         self.script("in.sh", &["kubectl", "delete", "csidriver", CSI_DRIVER, "--ignore-not-found"])?;
-        let token = self.shell(NEAR, "kubectl create token default --namespace kube-system --duration 24h")?;
+        // A new control plane makes the account after a moment.
+        let token = || self.shell(NEAR, "kubectl create token default --namespace kube-system --duration 24h").ok();
+        let token = wait_until(SCRIPT_LIMIT, token).ok_or("no token for the API server")?;
         std::fs::write(self.work.join(TOKEN), token.trim()).map_err(|error| error.to_string())?;
         self.script("driver.sh", &["start"])?;
         let path = |path: &str| self.work.join(path).display().to_string();
@@ -232,7 +240,7 @@ impl Lab {
         command.env("WORK", &self.work).env("DRIVER_NAME", CSI_DRIVER).env("DRIVER_CMD", &self.driver);
         command.env("DRIVER_SOCK", csi_socket(&self.work)).env("CSIDRIVER", self.inline_driver());
         command.env("SNAPSHOT_CONTROLLER_FLAGS", GROUPS).env("SNAPSHOTTER_FLAGS", GROUPS);
-        command.env("KUBELET_FLAGS", HEALTH);
+        command.env("KUBELET_FLAGS", HEALTH).env("PROVISIONER_FLAGS", CAPACITY);
         if self.chart == Some(Placement::Nodes) {
             command.env("KUBELET_FLAGS", format!("{HEALTH} --root-dir={KUBELET}")).env("KCM_FLAGS", GRACE);
         }
@@ -279,7 +287,7 @@ fn serve(program: &Path, work: &Path) -> String {
     let state = work.join("state");
     let state = state.display();
     format!(
-        "{} serve --data-dir {state}/amphora --node-id node1 --s3-listen 0.0.0.0:9000 --s3-endpoint-url \
+        "{} serve --data-dir {state}/amphora --node-id node1 --csi-topology {ZONE_KEY}={ZONE} --s3-listen 0.0.0.0:9000 --s3-endpoint-url \
          http://{NODE_ADDRESS}:9000 --csi-endpoint unix://{} --cosi-endpoint unix://{} --admin-endpoint \
          unix://{state}/admin.sock --oidc-issuer {ISSUER} --oidc-audience amphora --oidc-jwks \
          https://{NODE_ADDRESS}:6443/openid/v1/jwks --oidc-ca {work}/pki/ca.crt --oidc-token-file {work}/{TOKEN}",

@@ -8,14 +8,18 @@ mod block;
 mod cluster;
 mod cosi;
 mod csi;
+mod fs_group;
 mod groups;
 mod health;
 mod identity;
 mod inline;
 mod lab;
 mod nodes;
+mod placed;
 mod release;
 mod replaced;
+mod sources;
+mod writers;
 
 use tests::amount::is_full;
 
