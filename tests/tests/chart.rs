@@ -117,6 +117,7 @@ fn values_that_the_chart_does_not_know_are_refused() {
         ("volumes.clientAuthority.configMap=ca", "node.certificate"),
         ("node.certificate.certManager.enabled=true", "dnsNames"),
         ("csi.topology.zone=z1", "node.topologyLabels"),
+        ("csi.seLinuxMount=1", "csi/seLinuxMount"),
         ("store.oidc.issuer.configMap=a", "store/oidc/issuer"),
         ("store.oidc.issuers.key=", "store/oidc/issuers/key"),
         ("csi.storageClasses[0].name=a,csi.storageClasses[0].parameters.fromPrefix=models", "fromBucket"),
@@ -396,6 +397,7 @@ fn topology_capacity_and_foreign_sources_are_turned_on_by_values_alone() {
         assert_eq!(args("csi-provisioner").contains("--enable-capacity"), asked);
         assert_eq!(args("csi-provisioner").contains("CrossNamespaceVolumeDataSource=true"), asked);
         assert_eq!(of_kind(&objects, "CSIDriver")[0]["spec"]["storageCapacity"] == true, asked);
+        assert_eq!(of_kind(&objects, "CSIDriver")[0]["spec"]["seLinuxMount"] == true, asked);
         let roles =
             serde_json::to_string(&[of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")]).expect("JSON");
         for resource in ["\"nodes\"", "referencegrants", "csistoragecapacities"] {
