@@ -23,6 +23,7 @@ mod context;
 mod controller;
 pub mod credentials;
 mod disk;
+mod filling;
 #[cfg(any(test, feature = "fuzzing"))]
 #[doc(hidden)]
 pub mod fuzzed;

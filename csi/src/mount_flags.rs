@@ -1,10 +1,14 @@
 //! Mount options of a StorageClass or PersistentVolume (CSI v1.12, MountVolume.mount_flags).
 //!
+//! - A comma between double quotes does not end an option: SELinux contexts have commas.
 //! - Options may hold secrets, so an error names an unknown one by its position in the list, never by its text.
 
 use tonic::Status;
 
 use crate::bind::BindFlags;
+
+/// The longest SELinux context.
+const CONTEXT_BYTES_MAX: usize = 1024;
 
 /// Parsed mount options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,6 +21,8 @@ pub(crate) struct MountFlags {
     pub(crate) umask: u32,
     /// `locks=`: whether file locks are left to the kernel of the node (`node`), or the store keeps them (`store`).
     pub(crate) node_locks: Option<bool>,
+    /// `context=`: the SELinux context of every file, without quotes.
+    pub(crate) context: Option<String>,
     /// `prefix=`: the folder of the bucket to mount.
     pub(crate) prefix: String,
     /// `ro`, `noexec`, `nosuid`, `nodev`, `noatime`.
@@ -27,11 +33,11 @@ impl MountFlags {
     /// Parses options, each of which may hold several separated by commas.
     pub(crate) fn parse(given: &[String]) -> Result<Self, Status> {
         let mut flags = Self::default();
-        for (place, option) in given.iter().flat_map(|list| list.split(',')).enumerate() {
+        for (place, option) in given.iter().flat_map(|list| options(list)).enumerate() {
             if !flags.take(option) {
                 return Err(Status::invalid_argument(format!(
                     "mount option number {} is unknown or its value is not valid: use ro, rw, uid=NUMBER, gid=NUMBER, \
-                     umask=OCTAL, prefix=FOLDER, locks=store, locks=node, exec, noexec, suid, nosuid, dev, nodev, atime, relatime or noatime",
+                     umask=OCTAL, prefix=FOLDER, context=SELINUX_CONTEXT, locks=store, locks=node, exec, noexec, suid, nosuid, dev, nodev, atime, relatime or noatime",
                     place + 1
                 )));
             }
@@ -45,6 +51,7 @@ impl MountFlags {
             ("gid", id) => id.parse().is_ok_and(|id| self.gid.replace(id).is_none()),
             ("umask", bits) => self.take_umask(bits),
             ("prefix", folder) => self.take_prefix(folder),
+            ("context", context) => self.take_context(context),
             ("locks", keeper) => self.take_locks(keeper),
             (switch, "") => self.take_switch(switch),
             _ => false,
@@ -75,6 +82,11 @@ impl MountFlags {
         good
     }
 
+    fn take_context(&mut self, given: &str) -> bool {
+        let context = given.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(given);
+        is_context(context) && self.context.replace(context.to_owned()).is_none()
+    }
+
     fn take_switch(&mut self, switch: &str) -> bool {
         let (flag, on) = match switch {
             "ro" => (&mut self.bind.read_only, true),
@@ -94,6 +106,22 @@ impl MountFlags {
     }
 }
 
+/// The options of a list with commas between them.
+fn options(list: &str) -> impl Iterator<Item = &str> {
+    let mut quoted = false;
+    list.split(move |character| {
+        quoted ^= character == '"';
+        character == ',' && !quoted
+    })
+}
+
+/// Whether a text has the form of an SELinux context: a user, a role and a type, and perhaps a level. The kernel looks it up.
+fn is_context(text: &str) -> bool {
+    let known = |character: char| character.is_ascii_alphanumeric() || "_-.:,".contains(character);
+    let fields = text.split(':').take(4).filter(|field| !field.is_empty()).count();
+    text.len() <= CONTEXT_BYTES_MAX && text.chars().all(known) && fields >= 3 && !text.ends_with(':')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +139,34 @@ mod tests {
         assert_eq!((flags.uid, flags.gid, flags.prefix.as_str()), (Some(1000), Some(0), "a/b"));
         assert_eq!(flags.bind, BindFlags { read_only: true, no_exec: true, ..Default::default() });
         assert!(!parse(&["ro", "rw"]).unwrap().bind.read_only, "the last of two counts");
+    }
+
+    #[test]
+    fn a_selinux_context_may_be_quoted_and_has_commas() {
+        const CONTEXT: &str = "system_u:object_r:container_file_t:s0:c1,c2";
+        let quoted = format!("context=\"{CONTEXT}\"");
+        assert_eq!(parse(&[&quoted]).unwrap().context.as_deref(), Some(CONTEXT), "as kubelet writes it");
+        let list = format!("ro,{quoted},noexec");
+        let flags = parse(&[&list]).unwrap();
+        assert_eq!(flags.context.as_deref(), Some(CONTEXT));
+        assert!(flags.bind.read_only && flags.bind.no_exec);
+        assert_eq!(parse(&["context=u:r:t"]).unwrap().context.as_deref(), Some("u:r:t"));
+        let long = format!("context=u:r:{}", "t".repeat(1024));
+        for bad in [
+            "context=",
+            "context=\"\"",
+            "context=t",
+            "context=u:r:",
+            "context=u::t",
+            "context=\"u:r:t",
+            "context=u:r:t\"",
+            "context=u:r:t s0",
+            "context=u:r:t,c2",
+            &format!("{quoted},{quoted}"),
+            &long,
+        ] {
+            assert_eq!(parse(&[bad]).unwrap_err().code(), tonic::Code::InvalidArgument, "{bad}");
+        }
     }
 
     #[test]

@@ -27,6 +27,9 @@ pub struct MountOptions {
     /// Execute no programs from the mount.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub no_exec: bool,
+    /// The SELinux context of every file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
     /// Permission bits to hide from the modes shown, 0 to 0o777.
     #[serde(default)]
     pub umask: u32,

@@ -1,7 +1,7 @@
 //! The mapping from errors of the store to gRPC codes, chosen by the sidecars' reaction (`rpc::status`).
 
 use objstore::{Error, Noun};
-use tonic::Status;
+use tonic::{Code, Status};
 
 /// The gRPC status for an error of the store.
 #[expect(clippy::needless_pass_by_value, reason = "used in `map_err` at every call of the store")]
@@ -14,6 +14,11 @@ pub(crate) fn no_such_volume(id: &str) -> Status {
     of(Error::not_found(Noun::Bucket, id))
 }
 
+/// Whether what a failed call was about may exist: its outcome is unknown, and the caller repeats it.
+pub(crate) fn may_exist(failed: &Status) -> bool {
+    matches!(failed.code(), Code::Aborted | Code::Unavailable | Code::Cancelled | Code::DeadlineExceeded)
+}
+
 /// A required field; INVALID_ARGUMENT if it is empty.
 pub(crate) fn required<'a>(field: &str, value: &'a str) -> Result<&'a str, Status> {
     match value.is_empty() {
@@ -24,8 +29,6 @@ pub(crate) fn required<'a>(field: &str, value: &'a str) -> Result<&'a str, Statu
 
 #[cfg(test)]
 mod tests {
-    use tonic::Code;
-
     use super::*;
 
     #[test]
@@ -46,6 +49,7 @@ mod tests {
         ];
         for (status, code) in cases {
             assert_eq!(status.code(), code, "{status}");
+            assert_eq!(may_exist(&status), matches!(code, Code::Aborted | Code::Unavailable), "{status}");
         }
     }
 

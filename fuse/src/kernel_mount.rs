@@ -52,12 +52,13 @@ impl KernelMount {
             Some(Errno::NOTDIR | Errno::LOOP) => Error::target(&path, "it is not a directory; name one that exists"),
             _ => Error::io("finding", &path, error),
         })?;
-        let root = create(device, options, options.read_only || read_only).map_err(|errno| match errno {
-            Errno::PERM => Error::Unable {
+        let root = create(device, options, options.read_only || read_only).map_err(|refused| match refused {
+            Refused::Context => Error::Option { option: "context", why: why_no_context(has_selinux()) },
+            Refused::Mount(errno @ Errno::PERM) => Error::Unable {
                 why: "mounting needs root (CAP_SYS_ADMIN); run it as root or in a privileged container",
                 source: errno.into(),
             },
-            errno => Error::io("mounting at", &path, errno),
+            Refused::Mount(errno) => Error::io("mounting at", &path, errno),
         })?;
         let number = mountpoint::device_of(&root).map_err(|errno| Error::io("mounting at", &path, errno))?;
         let here = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
@@ -204,9 +205,39 @@ impl Drop for KernelMount {
     }
 }
 
+/// What the kernel refused of a new mount.
+enum Refused {
+    /// The SELinux context.
+    Context,
+    /// The mount.
+    Mount(Errno),
+}
+
+impl From<Errno> for Refused {
+    fn from(errno: Errno) -> Self {
+        Self::Mount(errno)
+    }
+}
+
+/// Whether the kernel has SELinux, wherever its file system is mounted: one that was started without it does not know the type.
+fn has_selinux() -> bool {
+    std::fs::read_to_string("/proc/filesystems").is_ok_and(|types| lists_selinux(&types))
+}
+
+fn lists_selinux(types: &str) -> bool {
+    types.lines().any(|line| line.split_whitespace().next_back() == Some("selinuxfs"))
+}
+
+fn why_no_context(has_selinux: bool) -> &'static str {
+    match has_selinux {
+        true => "the SELinux policy of this machine does not accept it; use USER:ROLE:TYPE:LEVEL as in `ls -Z`",
+        false => "this machine runs without SELinux; leave the option out, or use a machine with SELinux",
+    }
+}
+
 /// Creates a mount that is attached nowhere yet, with the options of mount.fuse(8), and returns a descriptor of its
 /// root.
-fn create(device: &OwnedFd, options: &Options, read_only: bool) -> Result<OwnedFd, Errno> {
+fn create(device: &OwnedFd, options: &Options, read_only: bool) -> Result<OwnedFd, Refused> {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let filesystem = fsopen("fuse", FsOpenFlags::FSOPEN_CLOEXEC)?;
     let texts = [
@@ -225,11 +256,30 @@ fn create(device: &OwnedFd, options: &Options, read_only: bool) -> Result<OwnedF
     for (word, _) in words.into_iter().filter(|(_, wanted)| *wanted) {
         fsconfig_set_flag(&filesystem, word)?;
     }
+    if let Some(context) = &options.context {
+        // SELinux takes it before the file system sees it; without SELinux it is an option that FUSE does not know.
+        fsconfig_set_string(&filesystem, "context", context).map_err(|errno| match errno {
+            Errno::INVAL => Refused::Context,
+            errno => Refused::Mount(errno),
+        })?;
+    }
     fsconfig_create(&filesystem)?;
     // Reads do not update access times here, and /proc/mounts says so.
     let mut attributes = MountAttrFlags::MOUNT_ATTR_NOATIME;
     attributes.set(MountAttrFlags::MOUNT_ATTR_RDONLY, read_only);
     attributes.set(MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV, !options.privileged_files);
     attributes.set(MountAttrFlags::MOUNT_ATTR_NOEXEC, options.no_exec);
-    fsmount(&filesystem, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
+    Ok(fsmount(&filesystem, FsMountFlags::FSMOUNT_CLOEXEC, attributes)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selinux_is_found_by_its_file_system() {
+        assert!(lists_selinux("nodev\tsysfs\nnodev\tselinuxfs\n\text4\n"));
+        assert!(!lists_selinux("nodev\tsysfs\n\text4\n"));
+        assert!(why_no_context(false).contains("without SELinux") && why_no_context(true).contains("policy"));
+    }
 }

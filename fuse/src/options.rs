@@ -43,6 +43,9 @@ pub struct Options {
     pub privileged_files: bool,
     /// Execute no programs from the mount. It applies when the mount is made; a takeover does not change it.
     pub no_exec: bool,
+    /// The SELinux context of every file, without quotes. The kernel takes it when the mount is made, and keeps it as long as the
+    /// mount lives; one without SELinux refuses it.
+    pub context: Option<String>,
     /// The source that `/proc/self/mountinfo` and `df` show, such as `amphora:bucket`.
     pub fs_name: String,
     /// The kernel's readahead in bytes, up to the largest request (1 MiB).
@@ -75,6 +78,7 @@ impl Default for Options {
             allow_other: rustix::process::geteuid().is_root(),
             privileged_files: false,
             no_exec: false,
+            context: None,
             fs_name: SUBTYPE.to_owned(),
             readahead_bytes: REQUEST_BYTES_MAX,
             page_cache: true,

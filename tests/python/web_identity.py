@@ -17,6 +17,9 @@ from checks import MIB, check, client, content, equal, refused, run
 from issuer import Issuer, Key, encoded
 
 ISSUER = Issuer(int(os.environ["AMPHORA_ISSUER_PORT"]), os.environ["AMPHORA_TLS_CERT"], os.environ["AMPHORA_TLS_KEY"])
+SECOND = Issuer(
+    int(os.environ["AMPHORA_SECOND_ISSUER_PORT"]), os.environ["AMPHORA_TLS_CERT"], os.environ["AMPHORA_TLS_KEY"]
+)
 ENDPOINT = os.environ["AMPHORA_S3"]
 ROLE = "arn:aws:iam::shop:role/web"
 ONCE = Config(retries={"total_max_attempts": 1}, signature_version="s3v4", s3={"addressing_style": "path"})
@@ -243,6 +246,32 @@ def an_address_in_a_token_is_never_fetched(s3, bucket):
         raise AssertionError("the server connected to an address in a token")
     except TimeoutError:
         pass
+
+
+@check
+def each_issuer_speaks_for_its_own_subjects_alone(s3, bucket):
+    amphora("role", "create", "second", "--account", "shop", "--issuer", SECOND.url, "--subject", "repo:shop/*")
+    role = "arn:aws:iam::shop:role/second"
+    subject = {"sub": "repo:shop/site", "aud": ["second"]}
+    answer = assume(token=SECOND.token(**subject), role=role)
+    equal((answer["Provider"], answer["Audience"]), (SECOND.url, "second"), "identity")
+    grant(bucket)
+    session = s3_of(keys_of(answer))
+    session.put_object(Bucket=bucket, Key="k", Body=b"from a pipeline")
+    equal(s3.get_object(Bucket=bucket, Key="k")["Body"].read(), b"from a pipeline", "content")
+    # The same subject of the other issuer is another one, with whichever audience.
+    denied(assume, token=ISSUER.token(sub=subject["sub"]), role=role)
+    denied(assume, token=SECOND.token(sub="system:serviceaccount:shop:web", aud=["second"]), role=ROLE)
+    # Each has its own audience, and its own keys: those of the two have the same id.
+    for token in [
+        SECOND.token(**{**subject, "aud": ["amphora"]}),
+        ISSUER.token(aud=["second"]),
+        SECOND.token(key=ISSUER.keys[-1], **subject),
+        ISSUER.token(key=SECOND.keys[-1]),
+        SECOND.token(iss=ISSUER.url, sub="system:serviceaccount:shop:web", aud=["amphora"]),
+    ]:
+        for taken in [role, ROLE]:
+            refused("InvalidIdentityToken", 400, assume, token=token, role=taken)
 
 
 @check

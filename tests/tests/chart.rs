@@ -117,6 +117,10 @@ fn values_that_the_chart_does_not_know_are_refused() {
         ("volumes.clientAuthority.configMap=ca", "node.certificate"),
         ("node.certificate.certManager.enabled=true", "dnsNames"),
         ("csi.topology.zone=z1", "node.topologyLabels"),
+        ("csi.seLinuxMount=1", "csi/seLinuxMount"),
+        ("store.oidc.issuer.configMap=a", "store/oidc/issuer"),
+        ("store.oidc.issuers.key=", "store/oidc/issuers/key"),
+        ("csi.storageClasses[0].name=a,csi.storageClasses[0].parameters.fromPrefix=models", "fromBucket"),
         ("csi.snapshotMetadata.enabled=true", "csi.snapshotMetadata needs a certificate"),
         ("csi.snapshotMetadata.enabled=true,csi.snapshotter.enabled=false", "csi.snapshotter.enabled"),
         ("node.certificate.volume.emptyDir.sizeLimit=1Mi,node.certificate.existingSecret=s", "several sources"),
@@ -349,6 +353,36 @@ fn backup_programs_reach_ranges_of_snapshots_only_where_they_are_asked_for() {
     }
 }
 
+/// Further issuers do not need one of the cluster.
+#[test]
+fn further_issuers_are_a_file_of_a_config_map() {
+    let values = Home::new().expect("a folder");
+    let alone = values.path().join("issuers-values.yaml");
+    std::fs::write(&alone, "store: {oidc: {issuers: {configMap: further-issuers, key: all.toml}}}\n").expect("written");
+    for (file, argument) in [
+        (None, None),
+        (Some(alone), Some("all.toml")),
+        (Some(chart().join("ci/all-values.yaml")), Some("issuers.toml")),
+    ] {
+        let objects = need!(rendered(file.as_deref()));
+        let all = containers(&objects);
+        let server = all.iter().find(|one| name(one) == "amphora").expect("the server");
+        let given = server["args"].as_array().expect("arguments").iter().filter_map(Value::as_str);
+        let given: Vec<_> = given.filter_map(|argument| argument.strip_prefix("--oidc-issuers=")).collect();
+        let expected = argument.map(|key| format!("/etc/amphora/oidc-issuers/{key}"));
+        assert_eq!(given, expected.iter().map(String::as_str).collect::<Vec<_>>(), "{file:?}");
+        let mounted = mounts(server).into_iter().find(|mount| mount["mountPath"] == "/etc/amphora/oidc-issuers");
+        assert_eq!(mounted.map(|mount| mount["readOnly"] == true), argument.map(|_| true), "{file:?}");
+        let pod = &of_kind(&objects, "StatefulSet")[0]["spec"]["template"]["spec"];
+        let volumes = pod["volumes"].as_array().expect("volumes");
+        let map =
+            volumes.iter().find(|volume| volume["name"] == "oidc-issuers").map(|volume| &volume["configMap"]["name"]);
+        assert_eq!(map, argument.map(|_| Value::from("further-issuers")).as_ref(), "{file:?}");
+        let cluster = server["args"].to_string().contains("--oidc-issuer=");
+        assert_eq!(cluster, argument == Some("issuers.toml"), "{file:?}");
+    }
+}
+
 #[test]
 fn topology_capacity_and_foreign_sources_are_turned_on_by_values_alone() {
     for (values, asked) in [(None, false), (Some("ci/all-values.yaml"), true)] {
@@ -363,6 +397,7 @@ fn topology_capacity_and_foreign_sources_are_turned_on_by_values_alone() {
         assert_eq!(args("csi-provisioner").contains("--enable-capacity"), asked);
         assert_eq!(args("csi-provisioner").contains("CrossNamespaceVolumeDataSource=true"), asked);
         assert_eq!(of_kind(&objects, "CSIDriver")[0]["spec"]["storageCapacity"] == true, asked);
+        assert_eq!(of_kind(&objects, "CSIDriver")[0]["spec"]["seLinuxMount"] == true, asked);
         let roles =
             serde_json::to_string(&[of_kind(&objects, "ClusterRole"), of_kind(&objects, "Role")]).expect("JSON");
         for resource in ["\"nodes\"", "referencegrants", "csistoragecapacities"] {

@@ -37,6 +37,8 @@ pub(super) async fn mount(service: &MountService, request: api::MountRequest) ->
         readahead_bytes: request.readahead_bytes,
         uncached: request.uncached,
         no_exec: request.no_exec,
+        // The administrator's mounts have the label of FUSE.
+        context: None,
         group_access: false,
         node_locks: request.node_locks,
     };

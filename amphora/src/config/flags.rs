@@ -175,6 +175,9 @@ pub struct Flags {
     /// Bearer token to send to the issuer's server, as the API server of Kubernetes requires one; read for each fetch
     #[arg(long, value_name = "FILE")]
     pub oidc_token_file: Option<PathBuf>,
+    /// More issuers, each with its own audiences and keys: a TOML file with a table [[issuer]] for each [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub oidc_issuers: Option<PathBuf>,
     /// Maximum age of buffered lines of buckets' access logs (PutBucketLogging) before they are delivered
     #[arg(long, value_name = "TIME", default_value = "5m")]
     pub s3_access_log_delay: Period,

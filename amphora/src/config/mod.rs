@@ -86,8 +86,10 @@ pub struct Settings {
     pub s3_block_public_access: bool,
     /// Whether S3 accepts presigned URLs of Signature Version 2.
     pub s3_presigned_v2: bool,
-    /// The issuer of OpenID Connect whose tokens STS accepts.
-    pub oidc: Option<s3::Issuer>,
+    /// The issuers of OpenID Connect whose tokens STS accepts.
+    pub oidc: Vec<s3::Issuer>,
+    /// The one of the cluster's ServiceAccounts, for COSI.
+    pub cluster_issuer: Option<String>,
     /// How old a line of a bucket's access log gets before it is delivered.
     pub s3_access_log_delay: Duration,
     /// The length of a day in lifecycle rules.
@@ -163,7 +165,7 @@ impl Settings {
     pub fn new(flags: Flags, admin: Option<SocketPath>, env: Env<'_>) -> Result<Self, Failure> {
         let data_dir = std::path::absolute(&flags.data_dir)
             .map_err(|error| Failure::usage(format!("--data-dir {}: {error}", flags.data_dir.display())))?;
-        let oidc = oidc::issuer(&flags)?;
+        let oidc = oidc::issuers(&flags)?;
         let content = content::content(&flags)?;
         let metadata = metadata::metadata(&flags, &data_dir, env)?;
         let holder = or_default(flags.holder_endpoint, &data_dir, "holder");
@@ -220,6 +222,7 @@ impl Settings {
             s3_block_public_access: flags.s3_block_public_access,
             s3_presigned_v2: flags.s3_presigned_v2,
             oidc,
+            cluster_issuer: flags.oidc_issuer,
             s3_access_log_delay: flags.s3_access_log_delay.0,
             lifecycle_day: flags.lifecycle_day.0,
             scrub: objstore::scrub::Rate { interval: flags.scrub_interval.0, bytes_per_second: flags.scrub_rate.bytes },

@@ -24,6 +24,7 @@ impl Request {
                 umask: options.umask,
                 uncached: options.direct,
                 no_exec: options.no_exec,
+                context: options.context.clone(),
                 node_locks: options.node_locks.unwrap_or_default(),
                 ..Look::default()
             },

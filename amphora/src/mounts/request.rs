@@ -52,6 +52,9 @@ pub struct Look {
     /// Execute no programs from it.
     #[serde(default)]
     pub no_exec: bool,
+    /// The SELinux context of every file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
     /// Leave file locks to the kernel of this machine, which excludes programs on this mount alone.
     #[serde(default)]
     pub node_locks: bool,
@@ -76,6 +79,7 @@ impl Look {
         options.extend(self.readahead_bytes.map(|bytes| format!("readahead={bytes}")));
         options.extend(self.uncached.then(|| "cache=off".to_owned()));
         options.extend(self.no_exec.then(|| "noexec".to_owned()));
+        options.extend(self.context.as_ref().map(|context| format!("context=\"{context}\"")));
         options.extend(self.node_locks.then(|| "locks=node".to_owned()));
         options
     }
@@ -94,6 +98,7 @@ impl Request {
             readahead_bytes: self.look.readahead_bytes.unwrap_or(defaults.readahead_bytes),
             page_cache: !self.look.uncached,
             no_exec: self.look.no_exec,
+            context: self.look.context.clone(),
             locks: if self.look.node_locks { fuse::Locks::Node } else { fuse::Locks::Store },
             fs_name: format!("{SOURCE_PREFIX}{}", self.bucket),
             // The running program, even if its file was replaced.

@@ -45,7 +45,7 @@ pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
         driver_name: settings.cosi_driver_name.clone(),
         s3_endpoint_url: settings.s3_endpoint_url.clone().unwrap_or_else(|| s3_url.to_owned()),
         region: settings.region.clone(),
-        issuer: settings.oidc.as_ref().map(|issuer| issuer.url.clone()),
+        issuer: settings.cluster_issuer.clone(),
         answer_delay: settings.cosi_answer_delay,
     }
 }
@@ -66,7 +66,7 @@ pub(super) fn s3(
     auditor: s3::Auditor,
     tls: Option<s3::Tls>,
 ) -> Result<s3::Server, Failure> {
-    let issuers = s3::Issuers::new(settings.oidc.iter().cloned().collect());
+    let issuers = s3::Issuers::new(settings.oidc.clone());
     let issuers = issuers.map_err(|error| Failure::usage(format!("--oidc-issuer: {error}")))?;
     let config = s3::Config {
         issuers,

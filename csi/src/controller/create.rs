@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use objstore::name::BucketName;
-use objstore::store::{Bucket, CreateBucket, Creator, Source, Versioning};
+use objstore::store::{Bucket, CreateBucket, Creator, Fill, Source, Versioning};
 use objstore::{Error, Noun};
 use proto::csi::v1::volume_content_source::Type;
 use proto::csi::v1::{CreateVolumeRequest, CreateVolumeResponse};
@@ -16,11 +16,11 @@ use tonic::Status;
 
 use super::Controller;
 use super::parameters::{OPTIONAL, Parameters};
-use super::template;
+use super::template::{Template, unfit};
 use super::volume::{SOURCE, describe, source_attribute};
 use crate::capability::{Capability, Kind};
 use crate::capacity::Range;
-use crate::{Config, NAME, OWNER, PROVISIONER, Topology, disk, is_provisioned, status, volume_id};
+use crate::{Config, NAME, OWNER, PROVISIONER, Topology, disk, filling, is_provisioned, status, volume_id};
 
 /// The requested volume.
 struct Wanted {
@@ -30,7 +30,7 @@ struct Wanted {
     parameters: Parameters,
     source: Option<Source>,
     /// The bucket that the class names, if the claim has no source of its own.
-    template: Option<BucketName>,
+    template: Option<Template>,
     attributes: BTreeMap<String, String>,
 }
 
@@ -58,8 +58,13 @@ impl Wanted {
         attributes.extend((kind == Kind::Block).then(|| (disk::ACCESS.to_owned(), disk::BLOCK.to_owned())));
         attributes.extend(source.map(|source| (SOURCE.to_owned(), source_attribute(source))));
         let source = source.map(store_source).transpose()?;
-        let template = template::of_class(&request.parameters)?.filter(|_| source.is_none());
-        attributes.extend(template.as_ref().map(|name| (template::ATTRIBUTE.to_owned(), name.to_string())));
+        let template = Template::parse(&request.parameters).map_err(status::of)?.filter(|_| source.is_none());
+        if kind == Kind::Block && template.as_ref().is_some_and(|template| template.prefix.is_some()) {
+            return Err(Status::invalid_argument(
+                "a block volume begins with a disk image, not with a folder; leave out the parameter fromPrefix",
+            ));
+        }
+        attributes.extend(template.iter().flat_map(Template::attributes));
         Ok(Self { bucket, kind, range, parameters, source, template, attributes })
     }
 
@@ -104,11 +109,24 @@ impl Controller {
         let _guard = self.locks.hold(wanted.bucket.as_str())?;
         if let Some(found) = self.find(&wanted.bucket).await? {
             let answer = wanted.settle(&found, &self.config)?;
+            self.fill(&found, wanted.template.as_ref(), &request.secrets).await?;
             self.ensure_disk(&found).await?;
             return Ok(answer);
         }
-        if let Some(name) = &wanted.template {
-            wanted.source = Some(self.template(name, &request.secrets).await?);
+        if let Some(template) = &wanted.template {
+            let found = self.template(template, &request.secrets).await?;
+            match &template.prefix {
+                None => wanted.source = Some(found.source),
+                Some(prefix) => {
+                    self.check_folder(&template.bucket, prefix).await?;
+                    wanted.attributes.insert(filling::MARK.to_owned(), Fill::mark(found.id));
+                }
+            }
+        }
+        if let Some(Source::Bucket(name)) = &wanted.source
+            && let Some(found) = self.find(name).await?
+        {
+            filling::refuse(&found)?;
         }
         let source = self.disk_of_source(wanted.source.as_ref(), wanted.kind).await?;
         let quota = match wanted.kind {
@@ -119,14 +137,12 @@ impl Controller {
         let initial = wanted.parameters.initial;
         match self.store.create_bucket_modified(wanted.request(quota), initial).await {
             Ok((bucket, _)) => {
+                self.fill(&bucket, wanted.template.as_ref(), &request.secrets).await?;
                 self.make_disk(&bucket).await?;
                 Ok(CreateVolumeResponse { volume: Some(describe(&bucket, &self.config.topology)) })
             }
             // Only a clone is created with content.
-            Err(Error::QuotaExceeded { limit_bytes, asked_bytes, .. }) => Err(Status::out_of_range(format!(
-                "a volume of {limit_bytes} bytes is too small for the {asked_bytes} bytes of its source; request a larger one"
-            ))),
-            Err(error) => Err(status::of(error)),
+            Err(error) => Err(unfit(error)),
         }
     }
 

@@ -40,13 +40,20 @@ impl Controller {
                 "the source keeps versions, and a block volume does not; copy its disk image into another bucket",
             )),
         };
-        let Err(failure) = made else { return Ok(()) };
+        match made {
+            Ok(()) => Ok(()),
+            Err(failure) => Err(self.undo(bucket, failure).await),
+        }
+    }
+
+    /// Deletes a volume whose creation failed. Returns the failure to answer with.
+    pub(super) async fn undo(&self, bucket: &Bucket, failure: Status) -> Status {
         match self.store.delete_unused_bucket(&bucket.name, bucket.id, Vec::new()).await {
-            Ok(()) | Err(Error::NotFound { .. }) => Err(failure),
+            Ok(()) | Err(Error::NotFound { .. }) => failure,
             Err(error) => {
-                warn!(volume = %bucket.name, %error, "a volume without its disk is left");
+                warn!(volume = %bucket.name, %error, "a volume without its first content is left");
                 // It may exist, so the caller repeats the request.
-                Err(Status::aborted(failure.message().to_owned()))
+                Status::aborted(failure.message().to_owned())
             }
         }
     }

@@ -25,7 +25,7 @@ impl Controller {
         let kind =
             capability.map(|capability| Capability::parse(Some(capability))).transpose()?.map(|given| given.kind);
         let _guard = self.locks.hold(id)?;
-        let bucket = self.existing(id).await?;
+        let bucket = self.whole(id).await?;
         let is_block = disk::is_block(&bucket);
         if kind == Some(Kind::Block) && !is_block {
             return Err(Status::failed_precondition(format!(

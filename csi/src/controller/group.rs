@@ -19,7 +19,7 @@ use tonic::Status;
 use super::Controller;
 use super::snapshot::{describe, is_taken_here, refuse_parameters, timestamp};
 use crate::locks::Guard;
-use crate::{status, volume_id};
+use crate::{filling, status, volume_id};
 
 impl Controller {
     pub(super) async fn group_capabilities(
@@ -39,6 +39,14 @@ impl Controller {
         refuse_parameters(&request.parameters, "VolumeGroupSnapshotClass")?;
         let _guard = self.hold_group(name.as_str())?;
         let members = members(&name, &request.source_volume_ids)?;
+        for id in &request.source_volume_ids {
+            // The store refuses a volume that does not exist.
+            if let Ok(member) = id.parse()
+                && let Some(found) = self.find(&member).await?
+            {
+                filling::refuse(&found)?;
+            }
+        }
         let taken = self.store.create_group_snapshot(&name, members, Creator::Csi).await;
         let (group, _) = taken.map_err(status::of)?;
         if !is_made_here(&group) {

@@ -18,7 +18,7 @@ impl Controller {
     ) -> Result<ControllerModifyVolumeResponse, Status> {
         let id = status::required("volume_id", &request.volume_id)?;
         let _guard = self.locks.hold(id)?;
-        let bucket = self.existing(id).await?;
+        let bucket = self.whole(id).await?;
         let modification = parameters::modification(&request.mutable_parameters).map_err(status::of)?;
         if !is_made_here(&bucket, &self.config.driver_name) {
             return Err(Status::failed_precondition(format!(

@@ -7,11 +7,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use objstore::name::BucketName;
 use objstore::store::{Bucket, Modification, RootAttributes, Versioning};
 use objstore::{Error, Result};
 
-use super::template::{self, FROM_BUCKET};
+use super::template::{self, FROM_BUCKET, FROM_PREFIX, Template};
 
 /// The prefix of keys that the sidecars add.
 const SIDECAR_PREFIX: &str = "csi.storage.k8s.io/";
@@ -46,7 +45,7 @@ pub(crate) enum SecondWriter {
 const SECOND_WRITER: &str = "csi.secondWriter";
 
 /// The keys of a StorageClass that a VolumeAttributesClass does not have.
-const CLASS_KEYS: [&str; 2] = ["secondWriter", FROM_BUCKET];
+const CLASS_KEYS: [&str; 3] = ["secondWriter", FROM_BUCKET, FROM_PREFIX];
 
 impl SecondWriter {
     /// The policy of a volume, if its class has one.
@@ -87,10 +86,8 @@ impl Parameters {
     /// Parses the parameters of a StorageClass and of a VolumeAttributesClass, which take precedence.
     pub(crate) fn with_mutable(given: &HashMap<String, String>, mutable: &HashMap<String, String>) -> Result<Self> {
         let second_writer = given.get("secondWriter").map(|value| SecondWriter::parse(value)).transpose()?;
-        if let Some(bucket) = given.get(FROM_BUCKET) {
-            // The volume's creation looks it up.
-            let _: BucketName = bucket.parse()?;
-        }
+        // The volume's creation looks it up.
+        Template::parse(given)?;
         let mut changeable = given.clone();
         changeable.retain(|key, _| !CLASS_KEYS.contains(&key.as_str()));
         let (given, mutable) = (modification(&changeable)?, modification(mutable)?);
@@ -136,8 +133,8 @@ impl Parameters {
 }
 
 /// The attributes that only some volumes have.
-pub(super) const OPTIONAL: [&str; 4] =
-    ["csi.noncurrentDays", "csi.abortUploadDays", SECOND_WRITER, template::ATTRIBUTE];
+pub(super) const OPTIONAL: [&str; 5] =
+    ["csi.noncurrentDays", "csi.abortUploadDays", SECOND_WRITER, template::ATTRIBUTE, template::PREFIX_ATTRIBUTE];
 
 /// Parses the parameters of a VolumeAttributesClass. CSI v1.12, ControllerModifyVolume.
 pub(super) fn modification(given: &HashMap<String, String>) -> Result<Modification> {
@@ -153,7 +150,7 @@ pub(super) fn modification(given: &HashMap<String, String>) -> Result<Modificati
             added if added.starts_with(SIDECAR_PREFIX) => {}
             _ => {
                 let known = "a StorageClass and a VolumeAttributesClass have the parameters \"uid\", \"gid\", \"mode\", \
-                             \"versioning\", \"noncurrentDays\" and \"abortUploadDays\", and a StorageClass \"secondWriter\" and \"fromBucket\" as well";
+                             \"versioning\", \"noncurrentDays\" and \"abortUploadDays\", and a StorageClass \"secondWriter\", \"fromBucket\" and \"fromPrefix\" as well";
                 return Err(Error::invalid("parameter", key, known));
             }
         }

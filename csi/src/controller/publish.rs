@@ -32,7 +32,7 @@ impl Controller {
         let node = status::required("node_id", &request.node_id)?;
         let Capability { mode, kind, .. } = Capability::parse(request.volume_capability.as_ref())?;
         let _guard = self.locks.hold(id)?;
-        let bucket = self.existing(id).await?;
+        let bucket = self.whole(id).await?;
         self.check_node(node)?;
         let read_only = request.readonly || mode.is_read_only();
         if bucket.snapshot {

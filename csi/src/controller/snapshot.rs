@@ -36,7 +36,7 @@ impl Controller {
         status::required("source_volume_id", &request.source_volume_id)?;
         refuse_parameters(&request.parameters, "VolumeSnapshotClass")?;
         let _guard = self.locks.hold(name.as_str())?;
-        let bucket = self.existing(&request.source_volume_id).await?;
+        let bucket = self.whole(&request.source_volume_id).await?;
         let taken = self.store.create_snapshot_as(&bucket.name, &name, Creator::Csi).await;
         let (snapshot, _) = taken.map_err(status::of)?;
         if !is_taken_here(&snapshot) {

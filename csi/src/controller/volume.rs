@@ -13,8 +13,8 @@ use tonic::Status;
 use super::Controller;
 use crate::Topology;
 use crate::capacity::signed;
-use crate::health;
 use crate::status::{no_such_volume, required};
+use crate::{filling, health};
 
 /// The attribute with the source that a volume was cloned from.
 pub(super) const SOURCE: &str = "csi.source";
@@ -36,6 +36,12 @@ impl Controller {
     pub(super) async fn existing(&self, id: &str) -> Result<Bucket, Status> {
         let name = required("volume_id", id)?.parse().map_err(|_| no_such_volume(id))?;
         self.find(&name).await?.ok_or_else(|| no_such_volume(id))
+    }
+
+    /// The volume with this id, if its first content is there.
+    pub(super) async fn whole(&self, id: &str) -> Result<Bucket, Status> {
+        let bucket = self.existing(id).await?;
+        filling::refuse(&bucket).map(|()| bucket)
     }
 
     /// The publications of a volume; none if it does not exist.

@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use super::record::Stage;
 use super::volumes::{Figures, Opened, Report, Request, Volumes};
 use crate::controller::Parameters;
-use crate::{OWNER, PROVISIONER, access, disk, health, is_provisioned, status};
+use crate::{OWNER, PROVISIONER, access, disk, filling, health, is_provisioned, status};
 
 /// The bucket attribute of an inline volume: the node that made it.
 const INLINE: &str = "csi.inline";
@@ -78,6 +78,7 @@ impl Volumes for Local {
         if let Some(why) = disk::other_kind(&bucket, &self.driver_name, request.kind) {
             return Err(Status::failed_precondition(why));
         }
+        filling::refuse(&bucket)?;
         let opened = access::for_stage(&self.store, &self.driver_name, &bucket, request.secrets)?;
         let read_only = opened.read_only || bucket.snapshot;
         Ok(Opened { bucket_id: bucket.id, read_only, account: opened.account, credentials: None })

@@ -95,6 +95,13 @@ impl Inner {
                 stage.volume
             )));
         }
+        if flags.context != staged.context && capability.kind == Kind::Mount {
+            return Err(Status::failed_precondition(format!(
+                "volume \"{}\" is mounted on this node with another SELinux context; a mount has one for all of its files, so \
+                 pods of different contexts cannot use the volume on one node at the same time",
+                stage.volume
+            )));
+        }
         let read_only = request.readonly || staged.read_only || narrowed || capability.mode.is_read_only();
         Ok(BindFlags { read_only: read_only || flags.bind.read_only, ..flags.bind })
     }

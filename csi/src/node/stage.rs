@@ -189,6 +189,12 @@ fn occupied(path: &Path) -> Status {
 }
 
 fn staged_otherwise(known: &Stage, asked: &Stage) -> Status {
+    if known.path == asked.path && known.options.context != asked.options.context {
+        return Status::failed_precondition(format!(
+            "volume \"{}\" is staged with another SELinux context, and a mount has one for all of its files; unstage it first",
+            asked.volume
+        ));
+    }
     let how = match known.path == asked.path {
         true => "with another capability, secret or an earlier bucket of that name".to_owned(),
         false => format!("at \"{}\"", known.path.display()),

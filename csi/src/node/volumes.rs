@@ -54,6 +54,7 @@ impl Opened {
             gid: flags.gid.or(capability.group),
             group_access: capability.group.is_some(),
             no_exec: false,
+            context: flags.context.clone(),
             umask: flags.umask,
             prefix: flags.prefix.clone(),
             // A device is no cache of a file that other nodes write.

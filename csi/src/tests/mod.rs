@@ -10,6 +10,7 @@ mod mount_group;
 mod node;
 mod recovery;
 mod remote;
+mod selinux;
 mod single_writer;
 mod template;
 mod topology;

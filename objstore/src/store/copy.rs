@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Store;
 use super::marks::{check_lock, retain_by_default};
 use super::object::{check, check_current, give_access, keeps_versions, object_record, shown_in, version_of};
-use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, ObjectInfo};
+use super::types::{Condition, CopiedObject, CopyObject, Directive, Headers, ObjectAccess, ObjectInfo};
 use super::upload::stored_checksums;
 use crate::content::bring_to_disk;
 use crate::core::Core;
@@ -160,9 +160,7 @@ pub(super) fn shared_object<T>(
 /// two stand for other content, so the copy gets its own.
 fn copied(source: &Inode, request: &CopyObject) -> Object {
     let CopyObject { metadata, tags, lock, .. } = request;
-    let mut object = source.object.clone().unwrap_or_default();
-    object.version = 0;
-    object.become_whole();
+    let mut object = copied_object(source, request.access.clone());
     let locked =
         object_record(String::new(), Headers::default(), Default::default(), Default::default(), Vec::new(), *lock);
     (object.retention, object.legal_hold, object.hold_off) = (locked.retention, locked.legal_hold, locked.hold_off);
@@ -183,6 +181,16 @@ fn copied(source: &Inode, request: &CopyObject) -> Object {
     object.storage_class.clone_from(&request.storage_class);
     object.website_redirect.clone_from(&request.website_redirect);
     give_access(&mut object, request.access.clone());
+    object
+}
+
+/// The attributes of a whole copy without a lock.
+pub(super) fn copied_object(source: &Inode, access: ObjectAccess) -> Object {
+    let mut object = source.object.clone().unwrap_or_default();
+    object.version = 0;
+    object.become_whole();
+    (object.retention, object.legal_hold, object.hold_off) = (None, false, false);
+    give_access(&mut object, access);
     object
 }
 

@@ -11,6 +11,7 @@ mod copy;
 mod count;
 mod driver_access;
 mod expiration;
+mod fill;
 mod folder;
 mod grant;
 mod group_snapshot;

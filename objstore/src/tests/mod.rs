@@ -12,6 +12,7 @@ mod damaged_start;
 mod dirty;
 mod failed_commit;
 mod file_locks;
+mod filling;
 mod flags;
 mod group_snapshots;
 mod hidden_keys;

@@ -8,6 +8,8 @@ use crate::jws::Token;
 use crate::refusal::Refusal;
 use crate::source::{KeySource, Reach, address};
 
+/// The most issuers: each has its keys in memory.
+const ISSUERS_MAX: usize = 16;
 /// The most characters of an unknown issuer that an error repeats.
 const SHOWN_CHARS_MAX: usize = 200;
 
@@ -60,13 +62,17 @@ impl Issuers {
     /// The issuers of a configuration. Nothing is fetched before the first token.
     ///
     /// # Errors
-    /// An issuer without an audience, with an address that is not `https`, or that is configured twice.
+    /// An issuer without an audience, with an address that is not `https`, or that is configured twice; too many issuers.
     pub fn new(issuers: Vec<Issuer>) -> Result<Self, Misconfigured> {
         Self::with_times(issuers, Times::default())
     }
 
     pub(crate) fn with_times(issuers: Vec<Issuer>, times: Times) -> Result<Self, Misconfigured> {
         let mut configured: Vec<Configured> = Vec::new();
+        if let Some(issuer) = issuers.get(ISSUERS_MAX) {
+            let why = format!("at most {ISSUERS_MAX} issuers can be configured");
+            return Err(Misconfigured { issuer: issuer.url.clone(), why });
+        }
         for issuer in issuers {
             let twice = configured.iter().any(|other| other.url == issuer.url);
             check(&issuer, twice).map_err(|why| Misconfigured { issuer: issuer.url.clone(), why })?;

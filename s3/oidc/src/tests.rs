@@ -188,6 +188,34 @@ async fn tokens_of_both_curves_are_verified_by_discovered_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn no_issuer_signs_for_another_one() {
+    let servers = [Server::start().await, Server::start().await];
+    // Both name their key alike, as two clusters may.
+    let keys = [Key::new("one", false), Key::new("one", false)];
+    servers.iter().zip(&keys).for_each(|(server, key)| server.serves(&[key]));
+    let [first, second] = [0, 1].map(|at| servers[at].issuer(KeySource::Discovery));
+    let second = Issuer { audiences: vec!["b".into()], ..second };
+    let issuers = Issuers::new(vec![first, second]).unwrap();
+    let token = |key: usize, issuer: usize, audience: &str| {
+        let claims = claims(&servers[issuer].url).replace(r#""aud":"a""#, &format!(r#""aud":"{audience}""#));
+        keys[key].token(&claims)
+    };
+    for (at, audience) in ["a", "b"].into_iter().enumerate() {
+        let verified = issuers.verify(&token(at, at, audience), NOW).await.unwrap();
+        assert_eq!((verified.issuer.as_str(), verified.audience.as_str()), (servers[at].url.as_str(), audience));
+        let other = 1 - at;
+        assert_eq!(issuers.verify(&token(other, at, audience), NOW).await, Err(Refusal::Signature));
+        let foreign = if at == 0 { "b" } else { "a" };
+        assert_eq!(issuers.verify(&token(at, at, foreign), NOW).await, Err(Refusal::Audience), "each has its own");
+    }
+    let many = (0..17).map(|number| {
+        let url = format!("https://issuer-{number}");
+        Issuer { url, authority: None, ..servers[0].issuer(KeySource::Discovery) }
+    });
+    assert!(Issuers::new(many.collect()).unwrap_err().to_string().contains("issuer-16"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn unknown_keys_have_the_keys_fetched_once_for_all() {
     let (server, old, new) = (Server::start().await, Key::new("old", false), Key::new("new", false));
     server.serves(&[&old]);

@@ -3,6 +3,7 @@
 pub(crate) mod block;
 mod crowd;
 mod damaged;
+mod filling;
 mod fs_group;
 mod groups;
 pub(crate) mod inline;

@@ -3,15 +3,16 @@
 use std::fs;
 
 use proto::csi::v1::volume_capability::access_mode::Mode;
+use proto::csi::v1::volume_capability::{AccessType, MountVolume};
 use proto::csi::v1::volume_usage::Unit;
 use proto::csi::v1::{
     CapacityRange, ControllerExpandVolumeRequest, ControllerPublishVolumeRequest, ControllerUnpublishVolumeRequest,
-    DeleteSnapshotRequest, NodeGetInfoRequest, NodeGetVolumeStatsRequest, VolumeCapability,
+    DeleteSnapshotRequest, NodeGetInfoRequest, NodeGetVolumeStatsRequest, NodeStageVolumeRequest, VolumeCapability,
 };
 use rustix::io::Errno;
 use tonic::Code;
 
-use super::{Driver, capability, errno, no_secrets, text};
+use super::{Driver, capability, errno, mounts_below, no_secrets, text};
 use crate::support::access::{read, root_client, write};
 use crate::support::grpc::refused;
 use crate::support::*;
@@ -54,6 +55,35 @@ async fn a_volume_is_a_bucket_and_is_deleted_with_its_claim() {
     driver.delete(&volume).await;
     driver.delete(&volume).await;
     assert_eq!(cli::json(&driver.server, &["bucket", "list"]), serde_json::json!([]));
+}
+
+/// As kubelet passes the context of a pod. What a kernel with SELinux does is its own.
+#[tokio::test]
+async fn a_kernel_without_selinux_refuses_a_context_and_nothing_is_left() {
+    need!(root_and_fuse());
+    let types = fs::read_to_string("/proc/filesystems").expect("the list of file systems");
+    if types.contains("selinuxfs") {
+        return;
+    }
+    let mut driver = Driver::start().await;
+    let volume = driver.create("pvc-1", 64 << 20, None).await;
+    let mount_flags = vec![r#"context="system_u:object_r:container_file_t:s0:c1,c2""#.to_owned()];
+    let labelled = AccessType::Mount(MountVolume { mount_flags, ..Default::default() });
+    let request = NodeStageVolumeRequest {
+        volume_id: volume.clone(),
+        staging_target_path: driver.staging(&volume),
+        volume_capability: Some(VolumeCapability {
+            access_type: Some(labelled),
+            ..capability(Mode::MultiNodeMultiWriter)
+        }),
+        ..Default::default()
+    };
+    let answer = driver.node.node_stage_volume(request).await;
+    refused("a context", answer, Code::InvalidArgument, &["context", "this machine runs without SELinux"]);
+    assert!(mounts_below(&driver).is_empty(), "{:?}", mounts_below(&driver));
+    driver.mounted(&volume, &no_secrets()).await;
+    driver.unpublish(&volume, &volume).await;
+    driver.unstage(&volume).await;
 }
 
 #[tokio::test]

@@ -15,12 +15,19 @@ fn run_checks_of(options: Options) {
     let port = free_port();
     let issuer = format!("https://localhost:{port}");
     let authority = certificate.authority.to_str().expect("a path of ours").to_owned();
+    let second = free_port();
+    let more = dir.path().join("issuers.toml");
+    let table =
+        format!("[[issuer]]\nurl = \"https://localhost:{second}\"\naudience = \"second\"\nca = {authority:?}\n");
+    std::fs::write(&more, table).expect("a file of issuers");
+    let options = options.args(["--oidc-issuers", more.to_str().expect("a path of ours")]);
     let options = options.args(["--oidc-issuer", &issuer, "--oidc-audience", "amphora", "--oidc-ca", &authority]);
     let server = options.start();
     let bob = account(&server, "bob");
     let mut command = client(&python, &server);
     command.arg(repo().join("tests/python/web_identity.py")).env("PYTHONDONTWRITEBYTECODE", "1");
     command.env("AMPHORA_ISSUER_PORT", port.to_string());
+    command.env("AMPHORA_SECOND_ISSUER_PORT", second.to_string());
     command.env("AMPHORA_TLS_CERT", &certificate.certificate).env("AMPHORA_TLS_KEY", &certificate.key);
     command.env("AMPHORA_KEY_BOB", format!("{}:{}", bob.access_key_id, bob.secret_access_key));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");

@@ -116,6 +116,23 @@ pub struct SetBucket {
     pub attributes: BTreeMap<String, String>,
 }
 
+/// A copy of the objects below a prefix into a new bucket, page by page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fill {
+    /// The bucket to fill.
+    pub bucket: BucketName,
+    /// Its id: another bucket of the name is not filled.
+    pub id: u64,
+    /// The bucket or snapshot to copy from.
+    pub source: BucketName,
+    /// Its id: another one of the name is not read.
+    pub source_id: u64,
+    /// The prefix of the keys to copy, which their copies do not have.
+    pub prefix: String,
+    /// The attribute that the bucket has until it is whole. At its creation it has the value of [`Fill::mark`].
+    pub attribute: String,
+}
+
 /// A change of the root directory of a bucket; `None` leaves a field as it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RootChange {

@@ -20,8 +20,8 @@ pub use crate::record::settings::{
 pub use crate::tree::{HiddenKey, HiddenPage, List, ListVersions};
 pub use access::{Account, Grant, Identity, KeyInfo, Mode, NewKey, Publication};
 pub use bucket::{
-    Bucket, CreateBucket, Deletion, GroupMember, GroupSnapshotInfo, Modification, Outcome, RootAttributes, RootChange,
-    SetBucket, SnapshotInfo, Source, Usage, Versioning,
+    Bucket, CreateBucket, Deletion, Fill, GroupMember, GroupSnapshotInfo, Modification, Outcome, RootAttributes,
+    RootChange, SetBucket, SnapshotInfo, Source, Usage, Versioning,
 };
 pub use listing::{Listed, Listing, VersionInfo, VersionListing};
 pub use object::{
