@@ -9,7 +9,7 @@
 //! A crash leaves the authority as it was, in files or in the metadata; an issued certificate is only in memory.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use node_certificate::Authority;
@@ -49,23 +49,35 @@ pub enum Keeper {
 impl Keeper {
     /// The authority; made if there is none.
     fn authority(&self, now: Timestamp) -> Result<Authority, Failure> {
-        let own = |error: &(dyn std::error::Error + 'static)| {
-            Failure::failed(format!("--volume-listen: {}", with_causes(error)))
-        };
-        let (store, data_dir) = match self {
-            Self::Folder(data_dir) => {
-                return Authority::open(&RealDisk::new(), data_dir, now).map_err(|error| own(&error));
+        let own = |error| Failure::failed(format!("--volume-listen: {}", with_causes(&error)));
+        match self {
+            Self::Folder(data_dir) => Authority::open(&RealDisk::new(), data_dir, now).map_err(own),
+            Self::Metadata(store, data_dir) => {
+                let kept = |error| Failure::failed(format!("--volume-listen: {}; {INSTEAD}", with_causes(&error)));
+                let VolumeAuthority { certificate, key } = match store.volume_authority().map_err(kept)? {
+                    Some(kept) => kept,
+                    None => store.keep_volume_authority(first(data_dir, now).map_err(own)?).map_err(kept)?,
+                };
+                let file = data_dir.join(node_certificate::CERTIFICATE_FILE);
+                RealDisk::new().write_atomic(&file, certificate.as_bytes(), 0o644).map_err(kept)?;
+                Authority::kept(key.reveal(), certificate).map_err(own)
             }
-            Self::Metadata(store, data_dir) => (store, data_dir),
-        };
-        let made = Authority::in_memory(now).map_err(|error| own(&error))?;
-        let key = Secret::new(made.key_pem().as_str());
-        let made = VolumeAuthority { certificate: made.certificate_pem().to_owned(), key };
-        let VolumeAuthority { certificate, key } = store.volume_authority(made).map_err(|error| own(&error))?;
-        let file = data_dir.join(node_certificate::CERTIFICATE_FILE);
-        RealDisk::new().write_atomic(&file, certificate.as_bytes(), 0o644).map_err(|error| own(&error))?;
-        Authority::kept(key.reveal(), certificate).map_err(|error| own(&error))
+        }
     }
+}
+
+/// What helps where the metadata has no usable authority.
+const INSTEAD: &str = "or give the listener a certificate with --volume-cert and --volume-key";
+
+/// The first authority of metadata without one: that of the data folder, if nodes may trust one there already, as after a
+/// move of the store to PostgreSQL.
+fn first(data_dir: &Path, now: Timestamp) -> Result<VolumeAuthority, node_certificate::Error> {
+    let made = match data_dir.join(node_certificate::KEY_FILE).exists() {
+        true => Authority::open(&RealDisk::new(), data_dir, now)?,
+        false => Authority::in_memory(now)?,
+    };
+    let key = Secret::new(made.key_pem().as_str());
+    Ok(VolumeAuthority { certificate: made.certificate_pem().to_owned(), key })
 }
 
 /// The authority whose certificates nodes have to show.

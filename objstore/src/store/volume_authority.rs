@@ -33,11 +33,22 @@ pub struct VolumeAuthority {
 }
 
 impl Store {
-    /// The authority that the metadata keeps; `made` becomes it if there is none. Durable when this returns.
+    /// The authority that the metadata keeps, if there is one.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`]: the record is damaged, or was sealed under another master key. It is never replaced.
-    pub fn volume_authority(&self, made: VolumeAuthority) -> Result<VolumeAuthority> {
+    /// [`crate::Error::Corrupt`]: the record is damaged, or was sealed under another master key.
+    pub fn volume_authority(&self) -> Result<Option<VolumeAuthority>> {
+        let snapshot = self.core.meta.snapshot();
+        let Some(record) = record(&*snapshot)? else { return Ok(None) };
+        let key = open(self.access.master.sealer(), &record)?;
+        Ok(Some(VolumeAuthority { certificate: record.certificate, key }))
+    }
+
+    /// Keeps an authority, durable when this returns. One that is kept already is not replaced: it is returned.
+    ///
+    /// # Errors
+    /// Those of [`Store::volume_authority`].
+    pub fn keep_volume_authority(&self, made: VolumeAuthority) -> Result<VolumeAuthority> {
         let (core, access) = (Arc::clone(&self.core), Arc::clone(&self.access));
         let kept = self.core.meta.write(Durability::Synced, move |txn| keep(txn, (&core, &access), &made));
         kept.wait()

@@ -59,3 +59,24 @@ fn a_server_that_takes_over_is_known_by_the_same_authority() {
     assert!(!refused.status.success(), "{refused}");
     assert_eq!((owner.terminate().code(), standby.terminate().code()), (Some(0), Some(0)));
 }
+
+#[test]
+fn an_authority_that_is_in_the_data_folder_at_the_first_start_is_kept() {
+    let shared = need!(Shared::new());
+    let former = Options::default().args(["--volume-listen", "127.0.0.1:0"]).start();
+    let mut owner = shared.options().start();
+    assert_eq!(owner.terminate().code(), Some(0));
+    let file = |server: &Server, name| server.home().data_dir().join(name);
+    for name in ["volume-ca.pem", "volume-ca-key.pem"] {
+        std::fs::copy(file(&former, name), file(&owner, name)).expect("copied");
+    }
+    let trusted = std::fs::read(file(&former, "volume-ca.pem")).expect("the authority");
+    let listening = owner.options().clone().args(["--volume-listen", "127.0.0.1:0"]);
+    *owner.options() = listening;
+    for _ in 0..2 {
+        owner.restart();
+        assert_eq!(std::fs::read(file(&owner, "volume-ca.pem")).expect("the authority"), trusted);
+        assert_eq!(owner.terminate().code(), Some(0));
+        std::fs::remove_dir_all(owner.home().data_dir()).expect("the data folder");
+    }
+}

@@ -15,16 +15,18 @@ use crate::support::*;
 /// The modules of a usual run.
 const SMALL: [&str; 4] = ["s3_clients::boto3", "handles::", "csi::sanity", "workloads::calls"];
 
-/// The modules of a full run.
-const FULL: [&str; 14] = [
+/// The modules of a full run. The others copy, damage or measure the data folder, need no store, or choose theirs.
+const FULL: [&str; 16] = [
     "access_control::",
     "cosi::",
     "csi::",
     "errors::",
+    "faults::full_mount",
     "handles::",
     "kill::",
     "mount::",
     "mounting::",
+    "network::",
     "outlive::",
     "races::",
     "requests::",

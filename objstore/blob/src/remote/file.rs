@@ -180,13 +180,25 @@ impl RemoteFile {
             let of_file = start(index)..(start(index) + CHUNK_BYTES).min(length);
             let covered = range.start <= of_file.start && range.end >= of_file.end;
             if !chunk.here && !covered && !of_file.is_empty() {
-                self.get_run(index, chunk, index + 1)?;
-                if !self.state.lock().chunk(index).here {
-                    return Err(full("keeping a part of a file on the local disk"));
-                }
+                self.bring_one(index)?;
             }
         }
         Ok(())
+    }
+
+    /// Makes a chunk be here; on a full disk in the place of what is in the bucket too.
+    fn bring_one(&self, index: u32) -> Result<()> {
+        for evicts in [true, false] {
+            let chunk = self.state.lock().chunk(index);
+            self.get_run(index, chunk, index + 1)?;
+            if self.state.lock().chunk(index).here {
+                return Ok(());
+            }
+            if evicts {
+                self.shared.evict_to(0);
+            }
+        }
+        Err(full("keeping a part of a file on the local disk"))
     }
 
     /// Announces a change of a range. The guard is held exclusively. On an error nothing is announced.
