@@ -1,5 +1,7 @@
 //! Error numbers: the one table from errors of the store to errno(3).
 
+use std::io::ErrorKind;
+
 use objstore_base::error::{Error, Noun, Posix};
 use rustix::io::Errno;
 
@@ -49,12 +51,13 @@ fn number(error: &Error) -> Errno {
         Error::InUse { .. } => Errno::BUSY,
         Error::TooDeep { .. } => Errno::NOSPC,
         Error::Poisoned { .. } => Errno::ROFS,
-        Error::Io { source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => Errno::NOSPC,
-        Error::Io { source, .. } if source.raw_os_error() == Some(libc::EDQUOT) => Errno::NOSPC,
-        // The file would be larger than the file system below allows.
-        Error::Io { source, .. } if source.raw_os_error() == Some(libc::EFBIG) => Errno::FBIG,
-        Error::Io { .. }
-        | Error::Corrupt { .. }
+        Error::Io { source, .. } => match source.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Errno::NOSPC,
+            // The file would be larger than the file system below allows.
+            ErrorKind::FileTooLarge => Errno::FBIG,
+            _ => Errno::IO,
+        },
+        Error::Corrupt { .. }
         | Error::Engine { .. }
         | Error::Indeterminate { .. }
         | Error::Unusable { .. }
@@ -96,6 +99,8 @@ mod tests {
             (quota, Errno::DQUOT),
             (Error::not_found(Noun::Bucket, "b"), Errno::STALE),
             (Error::io("write", full), Errno::NOSPC),
+            (Error::io("write", std::io::Error::from_raw_os_error(libc::EDQUOT)), Errno::NOSPC),
+            (Error::io("write", ErrorKind::StorageFull.into()), Errno::NOSPC),
             (Error::io("write", large), Errno::FBIG),
             (Error::io("write", broken), Errno::IO),
             (Error::corrupt("blob", "a", "b"), Errno::IO),

@@ -293,6 +293,14 @@ impl Server {
         command
     }
 
+    /// The arguments of `amphora check` for the store of this server, wherever that is.
+    #[must_use]
+    pub fn check_arguments(&self) -> Vec<String> {
+        let place = shared_store::check_arguments(&self.options.envs);
+        let place = place.unwrap_or_else(|| vec![self.home.data_dir().display().to_string()]);
+        std::iter::once("check".to_owned()).chain(place).collect()
+    }
+
     /// Everything that the server has logged since its first start.
     #[must_use]
     pub fn log(&self) -> String {

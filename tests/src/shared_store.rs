@@ -17,6 +17,11 @@ pub const CONTENT: &str = "AMPHORA_TEST_CONTENT";
 /// A bucket there that may be filled.
 pub const CONTENT_BUCKET: &str = "AMPHORA_TEST_CONTENT_BUCKET";
 
+/// The variable that the server reads for the PostgreSQL of its metadata.
+const METADATA_URL: &str = "AMPHORA_METADATA_URL";
+const CONTENT_URL: &str = "AMPHORA_CONTENT_URL";
+const CONTENT_ENDPOINT: &str = "AMPHORA_CONTENT_ENDPOINT";
+
 const LIMIT: Duration = Duration::from_secs(60);
 
 static LAST: AtomicU32 = AtomicU32::new(0);
@@ -36,10 +41,24 @@ pub(crate) fn environment() -> Result<Vec<(String, String)>, String> {
     create.args(["-qX", "-d", &metadata, "-c", &format!("CREATE DATABASE {name}")]);
     drop(child::run(&mut create, LIMIT)?.ok());
     let pairs = [
-        ("AMPHORA_METADATA_URL", metadata.replacen("/postgres?", &format!("/{name}?"), 1)),
+        (METADATA_URL, metadata.replacen("/postgres?", &format!("/{name}?"), 1)),
         ("AMPHORA_SINGLE_POSTGRES", "true".to_owned()),
-        ("AMPHORA_CONTENT_URL", format!("s3://{bucket}/{name}")),
-        ("AMPHORA_CONTENT_ENDPOINT", endpoint),
+        (CONTENT_URL, format!("s3://{bucket}/{name}")),
+        (CONTENT_ENDPOINT, endpoint),
     ];
     Ok(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())
+}
+
+/// The arguments by which `amphora check` finds the store of a server with this environment; `None` if it is in its data
+/// folder.
+pub(crate) fn check_arguments(environment: &[(String, String)]) -> Option<Vec<String>> {
+    let value = |name: &str| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    let (metadata, content) = (value(METADATA_URL)?, value(CONTENT_URL)?);
+    let mut arguments = vec!["--metadata-url".to_owned(), metadata, "--content-url".to_owned(), content];
+    // As much as a check of a data folder reads.
+    arguments.push("--checksums".to_owned());
+    if let Some(endpoint) = value(CONTENT_ENDPOINT) {
+        arguments.extend(["--content-endpoint".to_owned(), endpoint]);
+    }
+    Some(arguments)
 }

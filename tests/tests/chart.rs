@@ -102,7 +102,6 @@ fn values_that_the_chart_does_not_know_are_refused() {
         ("store.storage.type=emptyDir", "emptyDir loses the store"),
         ("metadata.urlSecret.name=db", "content.url"),
         ("metadata.urlSecret.name=db,metadata.url=postgres://u@h/d,content.url=s3://b", "keep one"),
-        ("metadata.urlSecret.name=db,content.url=s3://b", "volumes.tls"),
         ("metadata.urlSecret.name=db,content.url=s3://b,node.placement=store", "node.placement"),
         (
             "metadata.urlSecret.name=db,content.url=s3://b,store.storage.type=hostPath,store.nodeSelector.a=b",

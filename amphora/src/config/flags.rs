@@ -101,7 +101,8 @@ pub struct Flags {
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     pub volume_listen: Option<SocketAddr>,
     /// Certificate chain (PEM) of --volume-listen; reloaded when the file changes. Needs --volume-key [default: issued by
-    /// the authority volume-ca.pem in the data folder, which nodes trust with --ca]
+    /// the store's own authority, which is the same on each server of the store; nodes trust volume-ca.pem of the data folder with
+    /// --ca]
     #[arg(long, value_name = "FILE")]
     pub volume_cert: Option<PathBuf>,
     /// Private key (PEM, not encrypted) of --volume-cert

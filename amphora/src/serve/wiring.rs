@@ -13,7 +13,7 @@ use crate::endpoints::{DRAIN_LIMIT, OpenListeners, blocking};
 use crate::failure::{Failure, with_causes};
 use crate::holder::Missing;
 use crate::mounts::{Ending, Holding, Inheritance, Source, Table};
-use crate::volumes::{Certificate, Volumes};
+use crate::volumes::{Certificate, Keeper, Volumes};
 
 /// Checks whether a server could start with the settings, as far as that is possible without changing anything.
 pub(super) async fn check(settings: &Settings) -> Result<(), Failure> {
@@ -124,8 +124,12 @@ pub(super) async fn volumes(
         return Ok(Default::default());
     };
     let data_dir = settings.data_dir.clone();
+    let keeper = match settings.metadata {
+        Some(_) => Keeper::Metadata(store.clone(), data_dir),
+        None => Keeper::Folder(data_dir),
+    };
     let opened = blocking("the certificate of the volume listener", move || {
-        Certificate::open((tls, client_ca), &data_dir, address)
+        Certificate::open((tls, client_ca), &keeper, address)
     });
     let certificate = opened.await??;
     let volumes = Volumes::new(store, lease)?;

@@ -1,12 +1,12 @@
 //! The certificate of the volume listener: given by files, or issued by the store's own authority.
 //!
-//! - The authority's certificate is `volume-ca.pem` in the data folder; nodes trust it. What it issues holds for the
-//!   store's own name, which does not depend on its address, for this machine's host name, and for the address of the
+//! - The authority's certificate is `volume-ca.pem` in the data folder; nodes trust it. With metadata in PostgreSQL the
+//!   original is in the metadata, with its sealed key, and the file is a copy. What it issues holds for the store's own name, which does not depend on its address, for this machine's host name, and for the address of the
 //!   listener.
 //! - It is replaced while the listener runs: an issued one before it expires, given files when they change. So is the
 //!   authority whose certificates nodes have to show. Connections that are open stay as they were admitted.
 //!
-//! A crash leaves the authority's files as they were; an issued certificate is only in memory.
+//! A crash leaves the authority as it was, in files or in the metadata; an issued certificate is only in memory.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,10 @@ use std::time::Duration;
 
 use node_certificate::Authority;
 use node_wire::tls::{Acceptor, Pair, STORE_NAME};
+use objstore::Store;
 use objstore::clock::{Clock as _, SystemClock, Timestamp};
-use objstore::disk::RealDisk;
+use objstore::disk::{Disk as _, RealDisk};
+use objstore::store::{Secret, VolumeAuthority};
 
 use crate::config::TlsFiles;
 use crate::failure::{Failure, with_causes};
@@ -34,6 +36,48 @@ pub struct Certificate {
 enum Source {
     Files(TlsFiles, FileContent),
     Issued { authority: Box<Authority>, names: Vec<String>, renewal: Timestamp },
+}
+
+/// What keeps the store's own authority.
+pub enum Keeper {
+    /// The data folder.
+    Folder(PathBuf),
+    /// The metadata, with a copy of the certificate in the data folder.
+    Metadata(Store, PathBuf),
+}
+
+impl Keeper {
+    /// The authority; made if there is none.
+    fn authority(&self, now: Timestamp) -> Result<Authority, Failure> {
+        let own = |error| Failure::failed(format!("--volume-listen: {}", with_causes(&error)));
+        match self {
+            Self::Folder(data_dir) => Authority::open(&RealDisk::new(), data_dir, now).map_err(own),
+            Self::Metadata(store, data_dir) => {
+                let kept = |error| Failure::failed(format!("--volume-listen: {}; {INSTEAD}", with_causes(&error)));
+                let VolumeAuthority { certificate, key } = match store.volume_authority().map_err(kept)? {
+                    Some(kept) => kept,
+                    None => store.keep_volume_authority(first(data_dir, now).map_err(own)?).map_err(kept)?,
+                };
+                let file = data_dir.join(node_certificate::CERTIFICATE_FILE);
+                RealDisk::new().write_atomic(&file, certificate.as_bytes(), 0o644).map_err(kept)?;
+                Authority::kept(key.reveal(), certificate).map_err(own)
+            }
+        }
+    }
+}
+
+/// What helps where the metadata has no usable authority.
+const INSTEAD: &str = "or give the listener a certificate with --volume-cert and --volume-key";
+
+/// The first authority of metadata without one: that of the data folder, if nodes may trust one there already, as after a
+/// move of the store to PostgreSQL.
+fn first(data_dir: &Path, now: Timestamp) -> Result<VolumeAuthority, node_certificate::Error> {
+    let made = match data_dir.join(node_certificate::KEY_FILE).exists() {
+        true => Authority::open(&RealDisk::new(), data_dir, now)?,
+        false => Authority::in_memory(now)?,
+    };
+    let key = Secret::new(made.key_pem().as_str());
+    Ok(VolumeAuthority { certificate: made.certificate_pem().to_owned(), key })
 }
 
 /// The authority whose certificates nodes have to show.
@@ -59,14 +103,14 @@ fn given(files: &str, nodes: Option<&Nodes>, why: &str) -> Failure {
 }
 
 impl Certificate {
-    /// The certificate of these files; without files, one of the authority in the data folder, which is made there if
-    /// there is none. With the file of an authority for nodes, each node has to show a certificate of it.
+    /// The certificate of these files; without files, one of the authority that the store keeps, which is made if there is
+    /// none. With the file of an authority for nodes, each node has to show a certificate of it.
     ///
     /// # Errors
     /// What cannot be read, used or written.
     pub fn open(
         (files, client_ca): (Option<TlsFiles>, Option<PathBuf>),
-        data_dir: &Path,
+        keeper: &Keeper,
         address: SocketAddr,
     ) -> Result<Self, Failure> {
         let nodes = client_ca.map(Nodes::load).transpose()?;
@@ -82,7 +126,7 @@ impl Certificate {
             None => {
                 let own = |error| Failure::failed(format!("--volume-listen: {}", with_causes(&error)));
                 let now = SystemClock.now();
-                let authority = Authority::open(&RealDisk::new(), data_dir, now).map_err(own)?;
+                let authority = keeper.authority(now)?;
                 let names = names(address);
                 let issued = authority.issue(&names, now).map_err(own)?;
                 let pair = Pair { chain_pem: issued.chain_pem.as_bytes(), key_pem: issued.key_pem.as_bytes() };

@@ -21,7 +21,7 @@ use objstore::clock::{Random as _, SystemRandom};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-pub use certificate::Certificate;
+pub use certificate::{Certificate, Keeper};
 use store::Sessions;
 
 use crate::boot_clock;

@@ -1,7 +1,7 @@
 //! The certificate authority of a store, and the certificate that its listener for nodes shows.
 //!
 //! - The store creates the authority once, at its first start. Nodes receive the certificate `volume-ca.pem`; the key
-//!   `volume-ca-key.pem` is a secret of the store. The certificate has no expiry (RFC 5280, section 4.1.2.5), because
+//!   `volume-ca-key.pem` is a secret of the store. A store whose data folder is a cache keeps both in its metadata. The certificate has no expiry (RFC 5280, section 4.1.2.5), because
 //!   nodes trust the authority's key and name alone.
 //! - A server certificate is issued at each start and again well before it expires. Its key stays in memory.
 //!
@@ -54,6 +54,9 @@ pub enum Error {
          node the new one"
     )]
     Damaged,
+    /// The key that the store keeps in its metadata is damaged.
+    #[error("the key of the authority in the metadata is damaged: give the listener a certificate with --volume-cert")]
+    Kept,
     /// A certificate cannot be made, for example because a name is not a DNS name.
     #[error("cannot create a certificate for {names:?}: use DNS names and IP addresses")]
     Made {
@@ -119,7 +122,7 @@ impl Authority {
         Ok(Self { key, certificate_pem })
     }
 
-    /// An authority that is written nowhere: for tests and measurements.
+    /// An authority that is written nowhere, or that the caller keeps.
     ///
     /// # Errors
     /// [`Error::Made`].
@@ -127,6 +130,20 @@ impl Authority {
         let key = KeyPair::generate().map_err(|error| made(&[], error))?;
         let certificate_pem = own_params(now).self_signed(&key).map_err(|error| made(&[], error))?.pem();
         Ok(Self { key, certificate_pem })
+    }
+
+    /// The authority of a key and a certificate that were kept elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Kept`].
+    pub fn kept(key_pem: &str, certificate_pem: String) -> Result<Self, Error> {
+        let key = KeyPair::from_pem(key_pem).map_err(|_| Error::Kept)?;
+        Ok(Self { key, certificate_pem })
+    }
+
+    /// The authority's key in PEM, to be kept secret.
+    pub fn key_pem(&self) -> Zeroizing<String> {
+        Zeroizing::new(self.key.serialize_pem())
     }
 
     /// The authority's certificate in PEM: what a node trusts.
@@ -235,6 +252,17 @@ mod tests {
         let mode = |file| fs::metadata(folder.path().join(file)).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(CERTIFICATE_FILE), mode(KEY_FILE)), (0o644, 0o600));
         assert!(!format!("{first:?} {:?}", first.issue(&["a".to_owned()], NOW).unwrap()).contains("PRIVATE"));
+    }
+
+    #[test]
+    fn an_authority_that_is_kept_elsewhere_issues_certificates_of_the_same() {
+        let made = Authority::in_memory(NOW).unwrap();
+        let (key, certificate) = (made.key_pem(), made.certificate_pem().to_owned());
+        let again = Authority::kept(&key, certificate.clone()).unwrap();
+        assert_eq!((&*again.key_pem(), again.certificate_pem()), (&*key, &*certificate));
+        assert!(again.issue(&["a".to_owned()], NOW).is_ok());
+        let damaged = Authority::kept("damaged", certificate).unwrap_err();
+        assert!(matches!(damaged, Error::Kept) && damaged.to_string().contains("--volume-cert"));
     }
 
     #[test]

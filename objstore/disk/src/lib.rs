@@ -313,6 +313,11 @@ pub fn is_full(error: &Error) -> bool {
     is_kind(error, std::io::ErrorKind::StorageFull) || is_kind(error, std::io::ErrorKind::QuotaExceeded)
 }
 
+/// The error of an operation for which the disk is full, by the system's number, which mounts on other machines pass on.
+pub fn full(what: impl Into<String>) -> Error {
+    Error::io(what, std::io::Error::from_raw_os_error(libc::ENOSPC))
+}
+
 /// Whether `error` says that the disk failed (EIO).
 pub fn is_broken(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(libc::EIO))

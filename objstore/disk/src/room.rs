@@ -118,7 +118,7 @@ impl Room {
 
 fn full(free_bytes: u64, reserve: u64) -> Error {
     let what = format!("the disk has {free_bytes} bytes free, of which {reserve} are kept for deletions");
-    Error::io(what, std::io::Error::from_raw_os_error(libc::ENOSPC))
+    crate::full(what)
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@
 //! publication 44 bucket-id:8 node                     -> Publication
 //! former account 45 name                              -> id:8 of the last deleted account of this name
 //! role       46 account-id:8 name                     -> Role
+//! volume authority 47                                 -> VolumeAuthority
 //! upload     50 bucket-id:8 key 00 upload-id          -> Upload
 //! part       51 upload-id 00 number:4                 -> Part
 //! completed  52 bucket-id:8 key 00 upload-id          -> Completed
@@ -91,6 +92,7 @@ pub mod tag {
     pub const PUBLICATION: u8 = 0x44;
     pub const FORMER: u8 = 0x45;
     pub const ROLE: u8 = 0x46;
+    pub const VOLUME_AUTHORITY: u8 = 0x47;
     pub const UPLOAD: u8 = 0x50;
     pub const PART: u8 = 0x51;
     pub const COMPLETED: u8 = 0x52;
@@ -175,6 +177,11 @@ pub fn lifecycle() -> Vec<u8> {
 /// The key of the scrub's position.
 pub fn scrub() -> Vec<u8> {
     vec![tag::SCRUB]
+}
+
+/// The key of the authority of the volume listener.
+pub fn volume_authority() -> Vec<u8> {
+    vec![tag::VOLUME_AUTHORITY]
 }
 
 /// The key of a record that one number identifies.

@@ -7,6 +7,7 @@
 
 pub mod access_list;
 pub mod account;
+pub mod authority;
 pub mod blob;
 pub mod bucket;
 pub mod creator;

@@ -86,7 +86,7 @@ impl<'a> Fill<'a> {
                 let new = match made {
                     Made::Staged(staged) => staged_id(take_staged(txn, staged)?.as_ref())?,
                     Made::Home(id) => {
-                        add_in_place(txn, id);
+                        add_in_place(txn, &blobs, id)?;
                         id.0
                     }
                     Made::Damaged(why) => {

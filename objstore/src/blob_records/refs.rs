@@ -7,12 +7,13 @@
 
 use prost::Message;
 
-use crate::blob::BlobId;
+use crate::blob::{BlobId, Blobs};
 use crate::error::{Error, Result};
 use crate::meta::{Read, Txn};
 use crate::record::blob::{Blob, PackedAt, SUMS_PER_RECORD, Segment, Trash};
 use crate::record::decode;
 use crate::record::key::{self, tag};
+use crate::record::placed::PlacedFile;
 use crate::scan::all;
 
 /// The record of a referenced blob.
@@ -111,7 +112,14 @@ pub(crate) fn move_packed(txn: &mut dyn Txn, id: u64, record: &Blob, to: PackedA
     Ok(())
 }
 
-/// Adds the record of a new in-place blob.
-pub(crate) fn add_in_place(txn: &mut dyn Txn, id: BlobId) {
+/// Adds the record of a new in-place blob. In a bucket nothing may be of it yet: its placed record says that it is there,
+/// and empty, so that it is no damage if its server dies before its first save.
+pub(crate) fn add_in_place(txn: &mut dyn Txn, blobs: &Blobs, id: BlobId) -> Result<()> {
     put_blob(txn, id.0, &Blob { refs: 1, length: 0, packed: None, sums: false });
+    let placed = key::by_id(tag::PLACED, id.0);
+    // It may have been saved already.
+    if blobs.is_remote() && txn.get(&placed)?.is_none() {
+        txn.put(placed, PlacedFile::default().encode_to_vec());
+    }
+    Ok(())
 }

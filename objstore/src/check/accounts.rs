@@ -15,7 +15,7 @@ use crate::meta::Pair;
 use crate::record::account::{Account, Grant, GrantMode, Key, Publication, Role};
 use crate::record::decode;
 use crate::record::key::{self, tag};
-use crate::store::ROOT_ACCOUNT;
+use crate::store::{ROOT_ACCOUNT, volume_authority};
 
 /// Checks everything except the seals.
 pub(super) fn check(store: &Checked<'_>, report: &mut Report) -> Result<()> {
@@ -155,6 +155,18 @@ impl Checked<'_> {
             }
             Ok(())
         })?;
+        let what = "the authority of the volume listener";
+        match volume_authority::check(self.read(), master.sealer()) {
+            Ok(kept) => opened += usize::from(kept),
+            Err(error) => {
+                report.problem(format!("{what}: {error}; give the listener a certificate with --volume-cert"));
+                if let Some(value) = self.read().get(&key::volume_authority())? {
+                    let pair = Pair { key: key::volume_authority().into(), value };
+                    let done = format!("{what}: removed, the next start makes another, which nodes have to be given");
+                    sealed.push(Fix::quarantine_record(&pair, None, done));
+                }
+            }
+        }
         // If no secret opens, the master key is a different one; during a rotation it may be the next one.
         if opened > 0 && !master.is_rotating() {
             sealed.into_iter().for_each(|fix| self.fix(fix));

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use prost::Message;
 
 use super::key::{held, reveal};
-use super::{Access, Store};
+use super::{Access, Store, volume_authority};
 use crate::clock::Random;
 use crate::core::Core;
 use crate::error::{Error, Result};
@@ -65,9 +65,14 @@ fn rotate(core: &Core, access: &Arc<Access>) -> Result<u64> {
             count += sealed;
             match next {
                 Some(next) => from = next,
-                None => return Ok(count),
+                None => break,
             }
         }
+        let (random, shared) = (core.random.clone(), access.clone());
+        let resealed = core
+            .meta
+            .write(Durability::Synced, move |txn| volume_authority::reseal(txn, &*random, shared.master.sealer()));
+        Ok(count + u64::from(resealed.wait()?))
     })
 }
 

@@ -36,6 +36,7 @@ mod stats;
 mod ticket;
 pub mod types;
 mod upload;
+pub(crate) mod volume_authority;
 
 pub(crate) use access::{Access, MountSession};
 pub use account::ROOT_ACCOUNT;
@@ -60,6 +61,7 @@ pub use types::*;
 pub(crate) use upload::COMPLETED_KEPT;
 pub(crate) use upload::abort as abort_upload;
 pub use upload::{PART_BYTES_MIN, PARTS_MAX};
+pub use volume_authority::VolumeAuthority;
 
 use std::sync::Arc;
 

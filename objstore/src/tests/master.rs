@@ -90,3 +90,31 @@ fn what_holds_a_secret_does_not_show_it() {
         assert!(!text.contains(key.secret.reveal()), "{text}");
     }
 }
+
+#[test]
+fn the_authority_of_the_volume_listener_is_kept_once_and_outlives_a_rotation() {
+    let test = TestStore::in_memory();
+    let authority = |number: u8| VolumeAuthority {
+        certificate: format!("certificate {number}"),
+        key: Secret::new(format!("hush {number}")),
+    };
+    let kept = |test: &TestStore, number| {
+        let kept = test.store.keep_volume_authority(authority(number)).unwrap();
+        assert!(!format!("{kept:?}").contains("hush"));
+        (kept.certificate, kept.key.reveal().to_owned())
+    };
+    assert!(test.store.volume_authority().unwrap().is_none());
+    let first = kept(&test, 1);
+    assert_eq!(first, ("certificate 1".to_owned(), "hush 1".to_owned()));
+    assert_eq!(kept(&test, 2), first, "nodes trust the first");
+    let file = test.dir.path().join("master.key");
+    let before = std::fs::read(&file).unwrap();
+    assert_eq!(test.run(test.store.rotate_master_key()).unwrap(), 2, "root's key, and that of the authority");
+    let test = test.reopen();
+    assert_eq!(kept(&test, 3), first);
+    assert_eq!(test.store.volume_authority().unwrap().unwrap().certificate, first.0);
+    std::fs::write(&file, before).unwrap();
+    let test = test.reopen();
+    let refused = test.store.keep_volume_authority(authority(4));
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}: it is not replaced");
+}

@@ -181,7 +181,7 @@ impl Volume {
         bring_to_disk(&self.0.core, tree, ino, inode)?;
         self.change(move |tx| {
             let mut inode = tx.own(ino)?;
-            add_in_place(tx.txn, fresh.id);
+            add_in_place(tx.txn, &tx.core.blobs, fresh.id)?;
             if let Some(Content::Blob(content)) = inode.content {
                 for run in &runs {
                     let extent = Extent { blob: content.id, blob_offset: run.start, length: run.end - run.start };
@@ -283,7 +283,7 @@ impl Volume {
 
 /// Replaces all content of an inode by a new in-place blob.
 fn give_in_place(tx: &mut Tx<'_>, ino: u64, inode: &mut Inode, in_place: BlobId) -> Result<()> {
-    add_in_place(tx.txn, in_place);
+    add_in_place(tx.txn, &tx.core.blobs, in_place)?;
     let size = inode.size;
     tx.replace_content(ino, inode, None, size)?;
     inode.content = Some(Content::Blob(BlobContent { id: in_place.0, in_place: true }));

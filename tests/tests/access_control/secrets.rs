@@ -297,8 +297,8 @@ async fn secrets_appear_only_in_their_files() {
     test.server.restart();
     test.try_key("rotated, after a restart", &rotated);
     test.server.terminate();
-    let data = test.server.home().data_dir();
-    test.command(&["check", data.to_str().expect("ours")]);
+    let check = test.server.check_arguments();
+    test.command(&check.iter().map(String::as_str).collect::<Vec<_>>());
 
     let needles = test.secrets.needles();
     let log = test.server.log();

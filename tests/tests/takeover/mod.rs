@@ -2,6 +2,7 @@
 //!
 //! - Content is in a bucket of another Amphora. The data folder of a dead server is deleted.
 
+mod authority;
 mod checked;
 mod handover;
 mod mounts;

@@ -15,16 +15,18 @@ use crate::support::*;
 /// The modules of a usual run.
 const SMALL: [&str; 4] = ["s3_clients::boto3", "handles::", "csi::sanity", "workloads::calls"];
 
-/// The modules of a full run.
-const FULL: [&str; 14] = [
+/// The modules of a full run. The others copy, damage or measure the data folder, need no store, or choose theirs.
+const FULL: [&str; 16] = [
     "access_control::",
     "cosi::",
     "csi::",
     "errors::",
+    "faults::full_mount",
     "handles::",
     "kill::",
     "mount::",
     "mounting::",
+    "network::",
     "outlive::",
     "races::",
     "requests::",
@@ -33,36 +35,10 @@ const FULL: [&str; 14] = [
     "workloads::",
 ];
 
-/// What is not for such a store yet.
-const SKIPPED: [&str; 25] = [
-    // Their mounts are on another machine, and the volume listener of such a store needs a certificate.
-    "from_another_machine",
-    "access_control::secrets::secrets_appear_only_in_their_files",
-    "csi::block::two_nodes_read_what_the_other_wrote_to_a_disk",
-    "csi::remote::",
-    "mounting::another_machine::",
-    "mounting::away::",
-    "mounting::certificates::",
-    "mounting::closes::",
-    "mounting::operators::",
-    // They end with `amphora check` of the data folder, which is a copy here.
+/// What is not for such a store.
+const SKIPPED: [&str; 1] = [
+    // They are about `master.key` in the data folder, which is a copy here (`takeover::mounts` rotates it).
     "access_control::master::",
-    "csi::block::a_device_and_an_object_have_the_same_bytes",
-    "csi::block::a_full_disk_stays_within_its_quota_and_discards_give_space_back",
-    "csi::block::devices_and_file_systems_on_them_survive_kills_of_the_server",
-    "csi::groups::",
-    "kill::mount::",
-    "mounting::grants::a_mount_with_a_revoked_grant_answers_eacces_also_after_a_restart",
-    "outlive::an_unmount_works_after_any_process_died",
-    "outlive::no_program_notices_an_upgrade_or_an_orderly_restart",
-    "outlive::no_program_notices_servers_that_are_killed_as_they_begin",
-    "outlive::no_program_notices_that_the_server_was_killed",
-    "outlive::undelivered::",
-    "workloads::storm::",
-    // They fill the disk of the data folder, or damage files in it.
-    "faults::",
-    "csi::damaged::",
-    "csi::lost::",
 ];
 
 #[test]

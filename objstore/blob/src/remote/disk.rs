@@ -87,7 +87,7 @@ impl Shared {
             let mut state = file.state.lock();
             state.removed = true;
             whole = state.kind == Kind::Whole || state.whole > 0 || state.kind == Kind::Filling;
-            recorded = state.recorded;
+            recorded = state.recorded || state.begun;
             let objects = state.chunks.values().filter_map(|chunk| match chunk.base {
                 Base::Object(at) => Some(transfer::chunk_key(at.object)),
                 _ => None,
@@ -125,7 +125,9 @@ impl RemoteDisk {
 
     /// Records that a file exists that is written in place: it is saved with the next sync, also if it is empty.
     pub(crate) fn begin_in_place(&self, id: BlobId) -> Result<()> {
-        self.0.known(Name::Blob(id)).map_or(Ok(()), |file| file.mark_head())
+        let Some(file) = self.0.known(Name::Blob(id)) else { return Ok(()) };
+        file.state.lock().begun = true;
+        file.mark_head()
     }
 }
 

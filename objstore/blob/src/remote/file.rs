@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use objstore_base::error::{Error, Result};
-use objstore_disk::{Allocate, File, is_full};
+use objstore_base::error::Result;
+use objstore_disk::{Allocate, File, full, is_full};
 use parking_lot::{Mutex, RwLock};
 
 use super::Shared;
@@ -180,29 +180,49 @@ impl RemoteFile {
             let of_file = start(index)..(start(index) + CHUNK_BYTES).min(length);
             let covered = range.start <= of_file.start && range.end >= of_file.end;
             if !chunk.here && !covered && !of_file.is_empty() {
-                self.get_run(index, chunk, index + 1)?;
-                if !self.state.lock().chunk(index).here {
-                    let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
-                    return Err(Error::io("keeping a part of a file on the local disk", full));
-                }
+                self.bring_one(index)?;
             }
         }
         Ok(())
     }
 
-    /// Announces a change of a range. The guard is held exclusively.
+    /// Makes a chunk be here; on a full disk in the place of what is in the bucket too.
+    fn bring_one(&self, index: u32) -> Result<()> {
+        for evicts in [true, false] {
+            let chunk = self.state.lock().chunk(index);
+            self.get_run(index, chunk, index + 1)?;
+            if self.state.lock().chunk(index).here {
+                return Ok(());
+            }
+            if evicts {
+                self.shared.evict_to(0);
+            }
+        }
+        Err(full("keeping a part of a file on the local disk"))
+    }
+
+    /// Announces a change of a range. The guard is held exclusively. On an error nothing is announced.
     fn begin_change(&self, offset: u64, len: u64) -> Result<()> {
+        self.announce(offset, len, &[])
+    }
+
+    /// Announces a change of a range, except that the caller marks the chunks `away` once their bytes are here: a mark
+    /// without the bytes would have zeros sent over what the bucket has, after the process died in between.
+    fn announce(&self, offset: u64, len: u64, away: &[u32]) -> Result<()> {
         let range = offset..offset.saturating_add(len);
         let mut state = self.state.lock();
         if state.kind == Kind::Whole {
             state.kind = Kind::InPlace;
         }
+        if state.kind == Kind::InPlace {
+            let unmarked = |index: &u32| state.chunk(*index).dirty == 0 && !away.contains(index);
+            for index in chunks_of(&range).filter(unmarked) {
+                self.sidecar.mark(Some(index), true)?;
+            }
+        }
         let mut held = 0;
         for index in chunks_of(&range) {
             let chunk = state.chunk(index);
-            if chunk.dirty == 0 && state.kind == Kind::InPlace {
-                self.sidecar.mark(Some(index), true)?;
-            }
             held += if chunk.here && state.chunks.contains_key(&index) { 0 } else { CHUNK_BYTES };
             // A new object is sent as a whole.
             let more = if state.kind == Kind::InPlace { pages(index, &range) & !chunk.dirty } else { 0 };
@@ -219,6 +239,14 @@ impl RemoteFile {
         Ok(())
     }
 
+    /// Marks chunks whose bytes are here now, and no longer what the bucket has.
+    fn mark_changed(&self, chunks: &[u32]) -> Result<()> {
+        if self.state.lock().kind != Kind::InPlace {
+            return Ok(());
+        }
+        chunks.iter().try_for_each(|index| self.sidecar.mark(Some(*index), true))
+    }
+
     /// The chunks of a range that are not here.
     fn away(&self, offset: u64, len: u64) -> Vec<u32> {
         let state = self.state.lock();
@@ -233,6 +261,8 @@ impl RemoteFile {
             self.shared.dirty_bytes.fetch_sub(u64::from(chunk.dirty.count_ones()) * PAGE, Ordering::Relaxed);
             self.shared.cached.fetch_sub(CHUNK_BYTES, Ordering::Relaxed);
             (chunk.here, chunk.dirty) = (false, 0);
+            // A mark that stays would have the hole sent after a crash.
+            let _ = self.sidecar.mark(Some(*index), false);
             // What is got later leaves holes where it has zeros.
             let _ = self.local.punch(start(*index), CHUNK_BYTES);
         }
@@ -334,14 +364,14 @@ impl File for RemoteFile {
         let _alone = self.guard.write();
         self.bring(offset, data.len() as u64)?;
         let away = self.away(offset, data.len() as u64);
-        self.begin_change(offset, data.len() as u64)?;
+        self.announce(offset, data.len() as u64, &away)?;
         // A failed write leaves pages marked that hold what they held before.
         let mut written = self.local.write_at(data, offset);
         if written.as_ref().is_err_and(is_full) {
             self.shared.evict_to(0);
             written = self.local.write_at(data, offset);
         }
-        if let Err(error) = written {
+        if let Err(error) = written.and_then(|()| self.mark_changed(&away)) {
             self.take_back(&away);
             // A part may be there, past the end.
             let length = self.state.lock().length;

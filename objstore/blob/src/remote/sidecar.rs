@@ -2,7 +2,8 @@
 //!
 //! - It is for a process that dies while the machine lives: what a program wrote is then in the page cache, and in nothing
 //!   else. So it is never synced, and not believed after the machine was started again.
-//! - A chunk is marked before it is changed, and the mark is removed after the change was saved.
+//! - A chunk is marked before it is changed, and the mark is removed after the change was saved. A chunk that is not here, and
+//!   is written as a whole, is marked after it is here.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};

@@ -66,6 +66,8 @@ pub(super) struct State {
     pub cut_objects: Vec<u64>,
     /// Whether the metadata has a record of this file.
     pub recorded: bool,
+    /// Whether it is to be written in place, so that the transaction that names it records it.
+    pub begun: bool,
     pub turns: u64,
     /// Where the last read ended, and how many chunks the next one that continues it fetches.
     pub read_end: u64,
@@ -85,6 +87,7 @@ impl State {
             cut: None,
             cut_objects: Vec::new(),
             recorded: false,
+            begun: false,
             turns: 0,
             read_end: 0,
             ahead: 1,

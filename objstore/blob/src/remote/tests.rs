@@ -8,6 +8,7 @@ use bytes::Bytes;
 use objstore_base::error::Error;
 use objstore_bucket::{Keys, Location, Options as BucketOptions, Patience};
 use objstore_disk::{File, Poison, RealDisk};
+use objstore_testing::faulty::FaultyDisk;
 use objstore_testing::random::Choices;
 use objstore_testing::s3::{BUCKET, FakeS3, Fault};
 use std::time::Duration;
@@ -105,7 +106,17 @@ impl Scene {
     }
 
     /// Opens it under the name `opening`, where the metadata knows the opening `last`.
-    fn try_open_as(&self, dir: &Path, (epoch, cache_bytes): (u32, u64), last: u32, opening: u32) -> Result<Blobs> {
+    fn try_open_as(&self, dir: &Path, sizes: (u32, u64), last: u32, opening: u32) -> Result<Blobs> {
+        self.try_open_on(Arc::new(RealDisk::new()), dir, sizes, (last, opening))
+    }
+
+    fn try_open_on(
+        &self,
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        (epoch, cache_bytes): (u32, u64),
+        (last, opening): (u32, u32),
+    ) -> Result<Blobs> {
         let location = Location::parse(&format!("s3://{BUCKET}/store")).unwrap();
         let second = Duration::from_secs(1);
         let patience = Patience { connect: second, attempt: second, call: 3 * second, attempts: 2 };
@@ -121,7 +132,7 @@ impl Scene {
         let (bucket, places) = (bucket.unwrap(), self.records.clone());
         let remote = Remote { bucket, places, cache_bytes, last_epoch, last_opening, opening };
         let options = Options { helpers: Helpers::Callers, ..Options::default() };
-        Blobs::open_remote(Arc::new(RealDisk::new()), dir, epoch, self.poison.clone(), options, remote)
+        Blobs::open_remote(disk, dir, epoch, self.poison.clone(), options, remote)
     }
 
     fn open(&self, dir: &Path, epoch: u32) -> Blobs {
@@ -282,6 +293,34 @@ fn a_bucket_that_fails_loses_nothing_and_poisons_nothing() {
     let fresh = tempfile::tempdir().unwrap();
     drop((file, blobs));
     assert_eq!(read(&*scene.open(fresh.path(), 2).file(id).unwrap()), bytes(1_000_000, 3));
+}
+
+#[test]
+fn a_full_local_disk_is_enospc_and_costs_nothing_that_the_bucket_has() {
+    let scene = Scene::new();
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::default());
+    let open = |epoch| scene.try_open_on(disk.clone(), dir.path(), (epoch, 1 << 30), (epoch - 1, epoch)).unwrap();
+    let blobs = open(1);
+    let (id, file) = blobs.new_in_place().unwrap();
+    let mut expected = bytes(2_000_000, 6).to_vec();
+    file.write_at(&expected, 0).unwrap();
+    blobs.mark_dirty(id);
+    blobs.sync_file(id).unwrap();
+    blobs.forget_cached(id, 0, u64::MAX).unwrap();
+    file.write_at(&[1; 10], 1_900_000).unwrap();
+    expected[1_900_000..1_900_010].fill(1);
+    let full = |is_full| disk.faults.fail_writes.store(is_full, Relaxed);
+    full(true);
+    for (len, offset) in [(CHUNK_BYTES as usize, 0), (10, CHUNK_BYTES + 5)] {
+        let Err(Error::Io { source, .. }) = file.write_at(&vec![2; len], offset) else { panic!("{len} bytes") };
+        assert_eq!(source.raw_os_error(), Some(rustix::io::Errno::NOSPC.raw_os_error()), "{len} bytes");
+    }
+    assert!(read(&*file) == expected, "it can be read");
+    full(false);
+    assert!(read(&*file) == expected);
+    drop((file, blobs));
+    assert!(read(&*open(2).file(id).unwrap()) == expected, "after a kill");
 }
 
 #[test]
