@@ -4,6 +4,7 @@
 
 mod checked;
 mod handover;
+mod migrate;
 mod mounts;
 mod refusals;
 mod shared;
