@@ -99,13 +99,15 @@ fn bytes(seed: u32, len: usize) -> Vec<u8> {
 }
 
 const LARGE: usize = 17 << 20;
+const KEPT: usize = 600_000;
 const FILE: u64 = 3 << 20;
 
 /// Fills a store, and closes it.
 fn filled() -> Arc<TempDir> {
     let test = TestStore::on_disk();
     let bucket = test.bucket("one");
-    for (at, len) in [("empty", 0), ("inline", 100), ("packed", 30_000), ("packed-2", 60_000), ("large", LARGE)] {
+    let objects = [("empty", 0), ("inline", 100), ("packed", 30_000), ("packed-2", 60_000), ("kept", KEPT)];
+    for (at, len) in objects.into_iter().chain([("large", LARGE)]) {
         test.put(&bucket, at, &bytes(len as u32, len)).unwrap();
     }
     let upload = test.begin_upload(&bucket, "unfinished");
@@ -132,7 +134,7 @@ fn content(store: &Store) -> BTreeMap<String, Vec<u8>> {
     for bucket in ["one", "two", "snap"] {
         let volume = store.open_volume(&name(bucket), VolumeOptions { read_only: true, ..VolumeOptions::default() });
         let volume = volume.unwrap();
-        for file in ["empty", "inline", "packed", "packed-2", "large", "sparse"] {
+        for file in ["empty", "inline", "packed", "packed-2", "kept", "large", "sparse"] {
             all.insert(format!("{bucket}/{file}"), read_file(&volume, find(&volume, file).unwrap()));
         }
         assert!(volume.seek(find(&volume, "sparse").unwrap(), 5000, false).unwrap().unwrap() < 1 << 20, "a hole");
@@ -268,6 +270,33 @@ fn damaged_content_is_named_and_the_store_stays_until_it_is_quarantined() {
     let moved = there.out(dir.path()).unwrap();
     assert!(moved.moved && moved.found > 0, "{moved:?}");
     assert_eq!(there.check().quarantined.len(), 1);
+}
+
+#[test]
+fn a_damaged_object_keeps_the_store_in_the_bucket_and_a_busy_one_is_waited_for() {
+    let (dir, there, home) = (filled(), There::new(), tempfile::tempdir().unwrap());
+    there.s3.fail_first(2, Fault::Status(503), |_| true);
+    assert!(there.out(dir.path()).unwrap().moved);
+    let objects = there.s3.objects();
+    let (key, good) = objects.iter().find(|(key, bytes)| key.contains("/blobs/") && bytes.len() == KEPT).unwrap();
+    let mut damaged = good.to_vec();
+    damaged[300_000] ^= 1;
+    there.s3.set(key, Some(damaged.into()));
+    let target = home.path().join("data");
+    let stayed = there.back(&target).unwrap();
+    assert!(!stayed.moved && stayed.problems.len() == 1 && stayed.problems[0].contains("kept"), "{stayed:?}");
+    refused(crate::open(crate::Options::new(&target)), "--metadata-url");
+    there.s3.set(key, None);
+    assert!(!there.back(&target).unwrap().moved, "it is missing");
+    there.s3.set(key, Some(good.clone()));
+    assert!(there.back(&target).unwrap().moved);
+    assert_eq!(content(&opened(&target)), content(&there_was(&dir)));
+}
+
+/// The old copy, taken up again as its note says.
+fn there_was(dir: &TempDir) -> Store {
+    std::fs::remove_file(dir.path().join("moved")).unwrap();
+    opened(dir.path())
 }
 
 fn walk(dir: &Path) -> Vec<std::path::PathBuf> {

@@ -23,6 +23,8 @@ use crate::support::*;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const BUCKET: &str = "moved";
+/// Without versioning: its files may have several names.
+const FILES: &str = "files";
 const XATTR: &str = "user.colour";
 
 /// The command, with the parts of the shared store.
@@ -49,6 +51,10 @@ fn refusal(mut command: Command, word: &str) {
     assert!(!outcome.status.success() && outcome.stderr.contains(word), "{word}: {outcome}");
 }
 
+fn text(path: &Path) -> String {
+    path.to_str().expect("a path of ours").to_owned()
+}
+
 fn body(seed: u8, len: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 31 % 251) as u8 ^ seed).collect()
 }
@@ -56,7 +62,9 @@ fn body(seed: u8, len: usize) -> Vec<u8> {
 /// Fills the store through S3.
 async fn fill_by_s3(server: &Server) -> (Credentials, String) {
     make_bucket(server, BUCKET, &["--versioning"]);
+    make_bucket(server, FILES, &[]);
     let client = root_client(server);
+    write(&client, FILES, "large", &body(6, 5 << 20)).await;
     for (key, len) in [("small", 100), ("packed", 30_000), ("d/packed", 70_000), ("large", 20 << 20)] {
         write(&client, BUCKET, key, &body(len as u8, len)).await;
     }
@@ -94,7 +102,7 @@ async fn upload(client: &Client, key: &str, complete: bool) -> String {
 /// Fills the store through a mount.
 #[expect(clippy::disallowed_methods, reason = "a program syncs its file")]
 fn fill_by_mount(server: &Server) {
-    let mount = Mounted::new(server, BUCKET, "m");
+    let mount = Mounted::new(server, FILES, "m");
     let at = |name: &str| mount.path().join(name);
     std::fs::create_dir(at("folder")).expect("a folder");
     std::fs::write(at("folder/file"), body(9, 700_000)).expect("written");
@@ -108,7 +116,7 @@ fn fill_by_mount(server: &Server) {
     sparse.sync_all().expect("synced");
     let large = std::fs::OpenOptions::new().write(true).open(at("large")).expect("opened");
     large.write_all_at(b"changed by a program", 3 << 20).expect("written");
-    drop(large);
+    drop((large, sparse));
     mount.unmount(server);
 }
 
@@ -219,7 +227,7 @@ async fn a_store_moves_to_postgresql_and_s3_and_back_with_everything_that_it_has
     }
     let before = seen(&server).await;
     let data = text(&server.home().data_dir());
-    refusal(migrate(&server, &shared, &["--data-dir", &data]), "lock");
+    refusal(migrate(&server, &shared, &["--data-dir", &data]), "stop it first");
     assert_eq!(server.terminate().code(), Some(0));
 
     kill_in_the_middle(migrate(&server, &shared, &["--data-dir", &data]), &shared).await;
@@ -237,7 +245,7 @@ async fn a_store_moves_to_postgresql_and_s3_and_back_with_everything_that_it_has
     let aborted = root_client(&owner).abort_multipart_upload().bucket(BUCKET).key("unfinished").upload_id(&unfinished);
     aborted.send().await.expect("the upload is there");
     if root_and_fuse().is_ok() {
-        let mount = Mounted::new(&owner, BUCKET, "later");
+        let mount = Mounted::new(&owner, FILES, "later");
         let file = std::fs::OpenOptions::new().write(true).open(mount.path().join("folder/file")).expect("opened");
         file.write_all_at(&body(2, 5000), 100).expect("written");
         drop(file);
