@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
-use objstore::{ContentBucket, Error};
 use objstore::clock::SystemRandom;
 use objstore::meta::log::postgres::Postgres;
 use objstore::migrate::{Options, Phase, Progress, Report, move_in, move_out};
+use objstore::{ContentBucket, Error};
 use parking_lot::Mutex;
 use serde::Serialize;
 

@@ -119,7 +119,12 @@ fn fetch(options: &Options<'_>, disk: &Arc<dyn Disk>, meta: &Meta) -> Result<Rep
 }
 
 /// Fetches all content.
-fn copy(options: &Options<'_>, disk: &Arc<dyn Disk>, meta: &Meta, (bucket, head): (&Bucket, &Header)) -> Result<Report> {
+fn copy(
+    options: &Options<'_>,
+    disk: &Arc<dyn Disk>,
+    meta: &Meta,
+    (bucket, head): (&Bucket, &Header),
+) -> Result<Report> {
     let read = options.dir.join(READ);
     remove_read(&read)?;
     let (snapshot, cache_bytes) = (meta.snapshot(), options.content.cache_bytes);

@@ -139,9 +139,8 @@ fn transfer(options: &Options<'_>, disk: &Arc<dyn Disk>, source: &Source, target
 fn begin(options: &Options<'_>, disk: &Arc<dyn Disk>, source: &Source, target: &Meta) -> Result<Option<bool>> {
     let snapshot = target.snapshot();
     let there = header::read(&*snapshot)?;
-    let of_this_store = |header: &Header| {
-        header.moved.as_ref().is_some_and(|moved| moved.root_created == source.root_created)
-    };
+    let of_this_store =
+        |header: &Header| header.moved.as_ref().is_some_and(|moved| moved.root_created == source.root_created);
     let why = match &there {
         None => return mark(options, source, target, 0).map(|()| Some(false)),
         Some(header) if header.format == UNFINISHED && of_this_store(header) => {
@@ -172,7 +171,10 @@ fn mark(options: &Options<'_>, source: &Source, target: &Meta, before: u32) -> R
 
 /// Makes the target a store.
 fn finish(source: &Source, target: &Meta, head: Header) -> Result<()> {
-    put(target, Header { format: FORMAT, epoch: head.epoch, moved: head.moved, opening: Vec::new(), ..source.header.clone() })
+    put(
+        target,
+        Header { format: FORMAT, epoch: head.epoch, moved: head.moved, opening: Vec::new(), ..source.header.clone() },
+    )
 }
 
 fn put(target: &Meta, header: Header) -> Result<()> {

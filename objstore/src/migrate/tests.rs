@@ -264,7 +264,10 @@ fn damaged_content_is_named_and_the_store_stays_until_it_is_quarantined() {
     content[5 << 20] ^= 1;
     std::fs::write(unfinished, content).unwrap();
     let stayed = there.out(dir.path()).unwrap();
-    assert!(!stayed.moved && stayed.problems.len() == 1 && stayed.problems[0].contains("a part of upload"), "{stayed:?}");
+    assert!(
+        !stayed.moved && stayed.problems.len() == 1 && stayed.problems[0].contains("a part of upload"),
+        "{stayed:?}"
+    );
     let repair = check::Options { repair: true, ..check::Options::default() };
     check::run(dir.path(), &repair).unwrap();
     let moved = there.out(dir.path()).unwrap();
@@ -306,4 +309,3 @@ fn walk(dir: &Path) -> Vec<std::path::PathBuf> {
     }
     files
 }
-
