@@ -91,10 +91,10 @@ impl<'a> Upload<'a> {
 
     fn send_blob(&self, id: u64, blob: &Blob) -> Result<()> {
         let bytes = Verified { meta: self.meta.clone(), blobs: self.blobs.clone(), id, blob: *blob };
-        match self.send(format!("blobs/{id:016x}"), blob.length, bytes) {
+        match self.send(&format!("blobs/{id:016x}"), blob.length, bytes) {
             Err(error) if super::is_damage(&error) && self.quarantined.contains(&id) => {
                 // What is left of it: each block is compared again when it is read.
-                self.send(format!("blobs/{id:016x}"), blob.length, Plain(self.blobs.file(BlobId(id))?))
+                self.send(&format!("blobs/{id:016x}"), blob.length, Plain(self.blobs.file(BlobId(id))?))
             }
             sent => sent,
         }
@@ -106,12 +106,12 @@ impl<'a> Upload<'a> {
             Err(error) if super::is_damage(&error) || is_missing(&error) => return Ok(()),
             file => file?,
         };
-        self.send(format!("packs/{segment:016x}"), file.len()?, Plain(file))
+        self.send(&format!("packs/{segment:016x}"), file.len()?, Plain(file))
     }
 
     /// Sends the object `key`, unless it is there.
-    fn send(&self, key: String, length: u64, bytes: impl Bytewise) -> Result<()> {
-        let there = || self.bucket.length(&key).map_err(|error| failed(&error));
+    fn send(&self, key: &str, length: u64, bytes: impl Bytewise) -> Result<()> {
+        let there = || self.bucket.length(key).map_err(|error| failed(&error));
         if self.resumed && there()? == Some(length) {
             self.counts.found();
             return Ok(());
@@ -119,10 +119,10 @@ impl<'a> Upload<'a> {
         let source = Arc::new(Remembering { bytes, failure: Mutex::default() });
         let sent = if length <= ONE_REQUEST_MAX {
             let whole = source.bytes.read(0, usize::try_from(length).unwrap_or(0))?;
-            self.bucket.put(&key, whole).map(drop)
+            self.bucket.put(key, whole).map(drop)
         } else {
             let _one = self.in_parts.lock();
-            self.bucket.put_large(&key, length, source.clone())
+            self.bucket.put_large(key, length, source.clone())
         };
         match sent {
             Ok(()) => self.counts.copied(length),

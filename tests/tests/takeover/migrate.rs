@@ -35,6 +35,8 @@ fn migrate(server: &Server, shared: &Shared, more: &[&str]) -> Command {
     let place = ["--content-url", "s3://content/takeover", "--content-endpoint", elsewhere.s3()];
     let mut command = server.cli(args.iter().chain(&place).chain(more));
     command.env("AWS_ACCESS_KEY_ID", &key.access_key_id).env("AWS_SECRET_ACCESS_KEY", &key.secret_access_key);
+    // What a killed command leaves goes with the test.
+    command.env("TMPDIR", server.home().path());
     command
 }
 
