@@ -6,7 +6,7 @@ use crate::blob::{BlobId, Opening};
 use crate::error::{Error, Result};
 use crate::meta::{Read, Txn};
 use crate::record::key::{self, tag};
-use crate::record::{FORMAT, Header, decode};
+use crate::record::{FORMAT, Header, MOVED, UNFINISHED, decode};
 
 /// The header; `None` in a new store.
 pub(crate) fn read(read: &dyn Read) -> Result<Option<Header>> {
@@ -30,14 +30,19 @@ pub(crate) fn open(txn: &mut dyn Txn, opening: Option<Opening>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a store of another format.
-pub(crate) fn check_format(format: u32) -> Result<()> {
-    if format == FORMAT {
-        return Ok(());
-    }
-    let why = format!(
-        "the data folder holds a store of format {format}, this build reads format {FORMAT}; use the build that made it"
-    );
+/// Refuses a store of another format, one that is not complete yet, and one that was moved to another place.
+pub(crate) fn check_format(header: &Header) -> Result<()> {
+    let place = header.moved.as_ref().map_or("another place", |moved| &*moved.place);
+    let why = match header.format {
+        FORMAT => return Ok(()),
+        UNFINISHED => format!(
+            "the store from {place} was not moved here completely: run the same `amphora migrate` again, which continues"
+        ),
+        MOVED => format!("this store was moved to {place}: serve it there"),
+        format => format!(
+            "the data folder holds a store of format {format}, this build reads format {FORMAT}; use the build that made it"
+        ),
+    };
     Err(Error::Unusable { why })
 }
 
@@ -62,6 +67,7 @@ fn next(txn: &mut dyn Txn, counter: impl FnOnce(&mut Header) -> &mut u64) -> Res
     Ok(number)
 }
 
-fn put(txn: &mut dyn Txn, header: &Header) {
+/// Replaces the header.
+pub(crate) fn put(txn: &mut dyn Txn, header: &Header) {
     txn.put(key::header(), header.encode_to_vec());
 }

@@ -11,7 +11,7 @@
 //! 4. `undelivered` (undelivered invalidations) → `tree` (names and inodes) → [`content`] (bytes) → `expiry` (what is due);
 //! 5. [`store`], the handle for S3 and administration → [`volume`], the handle for mounts;
 //! 6. [`check`], [`scrub`], [`lifecycle`] → [`backup`] → `gc`;
-//! 7. `open`, which alone picks an engine and starts background work; `standby`, a store until this server owns its log.
+//! 7. `open`, which alone picks an engine and starts background work; `standby`, a store until this server owns its log → [`migrate`].
 
 pub mod backup;
 mod blob_records;
@@ -31,6 +31,8 @@ mod grant;
 mod header;
 mod inode_refs;
 pub mod lifecycle;
+pub mod migrate;
+mod moved;
 pub mod name;
 mod open;
 mod passthrough;

@@ -1,6 +1,7 @@
 //! Opening a store: the order of recovery.
 //!
-//! 0. The folder: one that belongs to another user, or holds other things, is refused (the module `folder`).
+//! 0. The folder: one that belongs to another user, holds other things, or whose store was moved elsewhere is refused (the
+//!    modules `folder` and `moved`).
 //! 1. The lock: a second server on the folder is refused.
 //! 2. The metadata engine: all whole batches up to the last one on disk. Beside it, the last process's writes are
 //!    synced.
@@ -28,6 +29,7 @@ use crate::gc;
 use crate::grant::{KeyCopies, KeyPlace, Master};
 use crate::header;
 use crate::meta::{Durability, Meta, fjall_engine};
+use crate::moved;
 use crate::record::{account::Account, creator::Creator, decode, key};
 use crate::remote;
 use crate::storage::Storage;
@@ -52,6 +54,7 @@ pub(crate) fn with_folder<T>(
     let Options { dir, disk, cache_bytes, reserve, .. } = options;
     store::check_folder(dir)?;
     disk.make_dir_all(dir)?;
+    moved::refuse(&**disk, dir)?;
     let lock = disk.lock(&dir.join("lock"))?;
     let meta_dir = dir.join("meta");
     disk.make_dir_all(&meta_dir)?;
@@ -92,7 +95,7 @@ fn open_core(meta: Meta, lock: Lock, options: Options, blobs: blob::Options) -> 
     let Options { dir, clock, random, disk, bucket, master_key, master_key_in_bucket, root_key, continued, .. } =
         options;
     let new = match header::read(&*meta.snapshot())? {
-        Some(header) => header::check_format(header.format).map(|()| false)?,
+        Some(header) => header::check_format(&header).map(|()| false)?,
         None => true,
     };
     let bucket = bucket.map(|bucket| remote::claim(&meta, bucket, &*random)).transpose()?;

@@ -65,25 +65,32 @@ impl Elsewhere {
             (true, false) => Depth::Objects,
             (true, true) => Depth::Checksums,
         };
-        let parent = self.scratch.clone().unwrap_or_else(|| {
-            let named = env("TMPDIR").filter(|dir| !dir.is_empty());
-            named.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
-        });
-        let scratch = Scratch::make(&parent)?;
-        let report = run_elsewhere(&place, &scratch.0, depth, options);
+        let scratch = Scratch::make("check", self.scratch.as_deref(), env)?;
+        let report = run_elsewhere(&place, scratch.path(), depth, options);
         report.map_err(|error| Failure::failed(with_causes(&error)))
     }
 }
 
 /// A folder that is removed with its content.
-struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    fn make(parent: &Path) -> Result<Self, Failure> {
-        let path = parent.join(format!("amphora-check-{}", std::process::id()));
+    /// Makes one for the command `command` in `parent`, or where temporary files are.
+    pub(super) fn make(command: &str, parent: Option<&Path>, env: Env<'_>) -> Result<Self, Failure> {
+        let temporary = || {
+            let named = env("TMPDIR").filter(|dir| !dir.is_empty());
+            named.map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+        };
+        let parent = parent.map_or_else(temporary, Path::to_owned);
+        let path = parent.join(format!("amphora-{command}-{}", std::process::id()));
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| Failure::failed(format!("making the scratch folder {}: {error}", path.display())))?;
         Ok(Self(path))
+    }
+
+    /// The folder.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
     }
 }
 

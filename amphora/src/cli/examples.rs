@@ -90,6 +90,11 @@ Examples:
   amphora check /var/lib/amphora --repair
   amphora check --metadata-url postgres://amphora@db/amphora --content-url s3://content/amphora";
 
+pub(super) const MIGRATE: &str = "\
+Examples:
+  amphora migrate --data-dir /var/lib/amphora --metadata-url postgres://amphora@db/amphora --content-url s3://content/amphora
+  amphora migrate --to-data-dir /var/lib/amphora --metadata-url postgres://amphora@db/amphora --content-url s3://content/amphora";
+
 pub(super) const HANDOVER: &str = "\
 Examples:
   amphora handover

@@ -1,7 +1,7 @@
 //! The command line: one file per noun, each with its arguments and its requests to the server.
 //!
 //! - Flags, exit statuses and JSON field names are stable, because people and tests script them.
-//! - Every command except `serve`, `holder`, `check`, `completions` and those on backup folders talks to a running
+//! - Every command except `serve`, `holder`, `check`, `migrate`, `completions` and those on backup folders talks to a running
 //!   server over its admin socket; `umount` also works without one.
 
 mod account;
@@ -18,6 +18,7 @@ mod key;
 mod layers;
 mod link;
 mod master;
+mod migrate;
 mod mount;
 mod node;
 mod node_status;
@@ -112,6 +113,9 @@ pub enum Command {
     /// Verify the records and checksums of a store while no server runs on it
     #[command(after_help = examples::CHECK)]
     Check(check::Check),
+    /// Move a store from its data folder to PostgreSQL and S3, or back, while no server runs
+    #[command(after_help = examples::MIGRATE)]
+    Migrate(migrate::Migrate),
     /// Verify the checksums of all content now, while the server runs
     #[command(after_help = examples::SCRUB)]
     Scrub(scrub::Scrub),
@@ -154,6 +158,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>, env: Env<'_>) -> Result<(),
             Failure::failed(format!("the process of the server that started this one is gone ({error})"))
         }),
         Command::Check(check) => check.run(env, &mut printer),
+        Command::Migrate(migrate) => migrate.run(env, &mut printer),
         Command::Backup(backup) if backup.is_local() => backup.look_after(&mut printer),
         Command::Completions { shell } => completions(shell, &mut printer),
         command => {
@@ -201,6 +206,7 @@ async fn ask(command: Command, socket: &SocketPath, printer: &mut Printer, env: 
         | Command::Holder(_)
         | Command::Notifier
         | Command::Check(_)
+        | Command::Migrate(_)
         | Command::Mount(_)
         | Command::Umount(_)
         | Command::Completions { .. } => {
@@ -318,6 +324,8 @@ mod tests {
             "check d --metadata-only --master-key-file k",
             "check --metadata-url postgres://u@h/d --content-url s3://bucket/p --content-endpoint http://m:9 --checksums --scratch d",
             "check --metadata-url postgres://u@h/d --content-url s3://bucket --metadata-only --content-path-style true",
+            "migrate --data-dir d --metadata-url postgres://u@h/d --single-postgres --content-url s3://bucket/p --content-endpoint http://m:9 --scratch t --master-key-file k --holder-endpoint unix:///h",
+            "migrate --to-data-dir d --metadata-url postgres://u@h/d --content-url s3://bucket/p --content-region r --content-path-style false",
             "scrub --rate 100Mi",
             "backup b /d",
             "backup --all /d",

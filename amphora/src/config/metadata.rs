@@ -43,7 +43,7 @@ pub struct Metadata {
 
 /// The settings of the log, if there is one.
 pub(super) fn metadata(flags: &Flags, data_dir: &Path, env: Env<'_>) -> Result<Option<Metadata>, Failure> {
-    let Some(MetadataUrl(url)) = &flags.metadata_url else {
+    let Some(url) = &flags.metadata_url else {
         if flags.single_postgres {
             let why = "--single-postgres is set and --metadata-url is not: name the PostgreSQL of the metadata";
             return Err(Failure::usage(why));
@@ -51,12 +51,21 @@ pub(super) fn metadata(flags: &Flags, data_dir: &Path, env: Env<'_>) -> Result<O
         return Ok(None);
     };
     refuse_local(flags, data_dir)?;
-    let mut log = Postgres::parse(url, env).map_err(|error| Failure::usage(format!("--metadata-url: {error}")))?;
-    log.copies = if flags.single_postgres { Copies::Single } else { Copies::Replicated };
-    Ok(Some(Metadata { log }))
+    Ok(Some(Metadata { log: url.to_own(flags.single_postgres, env)? }))
 }
 
 impl MetadataUrl {
+    /// The settings to own the log.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`]: the URL cannot be used.
+    pub fn to_own(&self, single: bool, env: Env<'_>) -> Result<Postgres, Failure> {
+        let parsed = Postgres::parse(&self.0, env);
+        let mut log = parsed.map_err(|error| Failure::usage(format!("--metadata-url: {error}")))?;
+        log.copies = if single { Copies::Single } else { Copies::Replicated };
+        Ok(log)
+    }
+
     /// The settings to read a log that exists: the one PostgreSQL that answers is enough for that.
     ///
     /// # Errors

@@ -128,6 +128,20 @@ impl Holding {
     }
 }
 
+/// The directories of the mounts that the holder at `socket`, if there is one, keeps for the store in `data_dir`. Blocking.
+///
+/// # Errors
+/// If there is a holder that cannot be asked.
+pub fn kept(socket: &SocketPath, data_dir: &Path) -> Result<Vec<PathBuf>, String> {
+    let text = |error: fuse::holder::Error| format!("{socket}: {}", with_causes(&error));
+    let Some(holder) = holder::find(socket).map_err(text)? else { return Ok(Vec::new()) };
+    let store = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+    let left = inheritance(&holder, &store).map_err(text)?;
+    let mounts = left.mounts.iter().map(|inherited| inherited.held.path().to_owned());
+    let unreadable = left.unreadable.iter().map(|deposit| PathBuf::from(format!("(number {})", deposit.id)));
+    Ok(mounts.chain(unreadable).collect())
+}
+
 /// The mounts that a holder keeps for a store. Deposits of ended mounts are withdrawn.
 fn inheritance(holder: &Holder, store: &Path) -> Result<Inheritance, fuse::holder::Error> {
     let mut left = Inheritance::default();

@@ -37,7 +37,7 @@ pub use access::Access;
 pub use directory::resolve;
 pub use ending::{Ending, Unmounting};
 pub use error::Error;
-pub use holding::{Holding, Inheritance};
+pub use holding::{Holding, Inheritance, kept};
 pub use orphans::unmount_without_server;
 pub use remote::{Node, Proof, Remote};
 pub use remount::Remount;

@@ -48,7 +48,9 @@ use segment::{Grow, Segments};
 pub use block::{BLOCK_BYTES, Block};
 pub use id::{BlobId, Place};
 pub use read::SumsOf;
-pub use remote::{CHUNK_BYTES, Change, ChunkAt, FileHead, Opening, Patch, Places, Remote, RemoteStats, Saved};
+pub use remote::{
+    CHUNK_BYTES, Change, ChunkAt, FileHead, Opening, Patch, Places, Remote, RemoteStats, Saved, put_chunk,
+};
 pub use run::Run;
 pub use segment::{Packed, Record, SegmentInfo};
 pub use sums::{SUM_BLOCK, Summer, sums};
@@ -323,6 +325,25 @@ impl Blobs {
     /// before you remove a segment, check the references too.
     pub fn scan_segment(&self, segment: u64) -> Result<Vec<Record>> {
         self.0.segments.scan(segment)
+    }
+
+    /// The file of a segment that no longer grows, to copy it.
+    ///
+    /// # Errors
+    /// Those of opening it.
+    pub fn segment_file(&self, segment: u64) -> Result<Arc<dyn File>> {
+        self.0.segments.file(segment)
+    }
+
+    /// Copies a segment of another store here, without the numbers of that store's metadata batches; nothing is done if its
+    /// copy is here. Returns the blobs whose bytes do not have their checksum. Content and name are not durable before a
+    /// sync of the folder.
+    ///
+    /// # Errors
+    /// Those of reading and writing, and [`Error::Corrupt`](objstore_base::error::Error::Corrupt) if synced records lie
+    /// behind a damaged one.
+    pub fn adopt_segment(&self, segment: u64, source: &dyn File) -> Result<Vec<BlobId>> {
+        self.0.segments.adopt(segment, source)
     }
 
     /// Removes a segment; [`Error::Busy`](objstore_base::error::Error::Busy) for the growing one.

@@ -37,6 +37,12 @@ pub use objstore_base::acl;
 /// The version of the record format that this build writes; a store with another is refused.
 pub const FORMAT: u32 = 1;
 
+/// The format of a store into which another one is being moved: no server opens it.
+pub const UNFINISHED: u32 = u32::MAX - 1;
+
+/// The format of a store that was moved to another place: no server opens it.
+pub const MOVED: u32 = u32::MAX;
+
 /// The store's header record.
 #[derive(Clone, PartialEq, Message)]
 pub struct Header {
@@ -56,6 +62,20 @@ pub struct Header {
     /// without such an opening.
     #[prost(bytes = "vec", tag = "5")]
     pub opening: Vec<u8>,
+    /// The last move of the store to another place (`amphora migrate`); absent if it was never moved.
+    #[prost(message, optional, tag = "6")]
+    pub moved: Option<Moved>,
+}
+
+/// A move of a store from one place to another.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Moved {
+    /// Where it came from, or with the format [`MOVED`] where it went, for people.
+    #[prost(string, tag = "1")]
+    pub place: String,
+    /// When its root account was made, in nanoseconds since 1970: the same store has the same time.
+    #[prost(sfixed64, tag = "2")]
+    pub root_created: i64,
 }
 
 /// Decodes the value of `what`, which errors name.

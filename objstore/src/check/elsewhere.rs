@@ -105,7 +105,7 @@ fn check(meta: &Meta, place: &Elsewhere, scratch: &Path, depth: Depth, options: 
     let snapshot = meta.snapshot();
     let empty = || Error::Unusable { why: "the log has no store: no server has opened it".into() };
     let head = header::read(&*snapshot)?.ok_or_else(empty)?;
-    header::check_format(head.format)?;
+    header::check_format(&head)?;
     let bucket = open_reading(&*snapshot, place.content.clone())?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let epoch = header::next_epoch(&*snapshot)?;

@@ -33,7 +33,7 @@ mod uploads;
 mod versions;
 
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -139,7 +139,7 @@ pub fn run(dir: &Path, options: &Options<'_>) -> Result<Report> {
 pub(crate) fn run_on(meta: &Meta, disk: &Arc<dyn Disk>, dir: &Path, options: &Options<'_>) -> Result<Report> {
     let head = header::read(&*meta.snapshot())?;
     let head = head.ok_or_else(|| Error::Unusable { why: format!("{} holds an empty store", dir.display()) })?;
-    header::check_format(head.format)?;
+    header::check_format(&head)?;
     if let Some(place) = crate::remote::place(&*meta.snapshot())?.filter(|_| options.content || options.repair) {
         let why = format!(
             "the content of this store is in {}, which this command does not read: check the records with --metadata-only, and the content by the scrub of the running server (amphora scrub)",
@@ -171,6 +171,18 @@ pub(crate) fn records_of(core: &crate::core::Core) -> Result<Report> {
     let mut report = Report::default();
     checked.check(&mut report)?;
     Ok(report)
+}
+
+/// Damage of content with the files, objects and parts that it belongs to, one line each, and the number of further ones.
+pub(crate) fn name_damage(
+    snapshot: Box<dyn Snapshot>,
+    blobs: Blobs,
+    damage: BTreeMap<u64, String>,
+) -> Result<(Vec<String>, u64)> {
+    let (store, mut report) = (Checked::new(snapshot, blobs, &|_| {}), Report::default());
+    let damage = damage.into_iter().map(|(blob, why)| (blob, content::Damage { why, quarantined: false }));
+    affected::tell(&store, &damage.collect(), &mut report)?;
+    Ok((report.problems, report.unlisted))
 }
 
 impl<'a> Checked<'a> {

@@ -56,6 +56,17 @@ impl KeyCopies {
         Ok(())
     }
 
+    /// Makes the key in `file` the original, at the first opening of a store that had it in its data folder.
+    pub fn bring(&self, disk: &dyn Disk, file: &Path) -> Result<()> {
+        let bytes = Zeroizing::new(disk.read_all(file)?);
+        let key = MasterKey::try_from(&bytes[..]).map(Zeroizing::new).map_err(|_| {
+            let found = format!("{} bytes", bytes.len());
+            Error::corrupt(file.display().to_string(), format!("{MASTER_BYTES} bytes"), found)
+        })?;
+        // An earlier run may have brought the key before it was replaced.
+        if *self.create(KEY, &key)? == *key { Ok(()) } else { self.install(&*key) }
+    }
+
     /// Begins a rotation, and returns the next key: `made`, or that of a rotation that was begun before.
     pub fn begin(&self, made: &MasterKey) -> Result<Zeroizing<MasterKey>> {
         self.create(NEXT, made)

@@ -61,6 +61,11 @@ impl Claimed {
         self.opening
     }
 
+    /// The bucket.
+    pub fn bucket(&self) -> &Bucket {
+        &self.bucket
+    }
+
     /// The part of the bucket that has the master key.
     pub fn keys(&self) -> BucketVault {
         BucketVault::of_keys(self.bucket.clone())

@@ -17,7 +17,7 @@ use crate::disk::is_of_the_volume;
 use crate::error::{Error, Result};
 
 /// All names in a data folder, except those that end in `.tmp`.
-const NAMES: [&str; 15] = [
+const NAMES: [&str; 17] = [
     "checkpoint",
     "content",
     "csi-node",
@@ -25,7 +25,9 @@ const NAMES: [&str; 15] = [
     "master.key",
     "master.key.next",
     "meta",
+    "migration",
     "mounts",
+    "moved",
     "quarantine",
     "root-credentials",
     "run",

@@ -5,6 +5,7 @@
 mod authority;
 mod checked;
 mod handover;
+mod migrate;
 mod mounts;
 mod refusals;
 mod shared;

@@ -32,6 +32,7 @@ use objstore_disk::Disk;
 use parking_lot::{Mutex, RwLock};
 
 pub use places::{CHUNK_BYTES, Change, ChunkAt, FileHead, Patch, Places, Saved};
+pub use transfer::put_chunk;
 
 use crate::id::Ids;
 use crate::open_files::Name;

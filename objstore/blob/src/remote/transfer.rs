@@ -83,7 +83,10 @@ pub(super) fn patched(bytes: Bytes, patches: &[Patch]) -> Bytes {
 }
 
 /// Sends a new object for a chunk; all zeros need none.
-pub(super) fn put_chunk(bucket: &Bucket, id: BlobId, bytes: Bytes) -> Result<ChunkAt> {
+///
+/// # Errors
+/// Those of the request, and if the object exists.
+pub fn put_chunk(bucket: &Bucket, id: BlobId, bytes: Bytes) -> Result<ChunkAt> {
     let (length, crc) = (u32::try_from(bytes.len()).unwrap_or(u32::MAX), crc_fast::crc32_iscsi(&bytes));
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(ChunkAt { object: 0, length: 0, crc: 0 });

@@ -8,6 +8,7 @@
 //! A crash leaves, in the newest segment, possibly a part of a group whose appends were not answered.
 
 mod active;
+mod adopt;
 mod appender;
 mod header;
 mod scan;
@@ -23,7 +24,7 @@ use std::thread::JoinHandle;
 use bytes::{Bytes, BytesMut};
 use objstore_base::error::{Error, Result};
 use objstore_base::ticket::Ticket;
-use objstore_disk::{Disk, Poison};
+use objstore_disk::{Disk, File, Poison};
 use parking_lot::Mutex;
 
 use super::Helpers;
@@ -240,6 +241,28 @@ impl Segments {
         self.disk.remove(&segment_path(&self.dir, segment))?;
         self.open.forget(Name::Segment(segment));
         Ok(())
+    }
+
+    /// The file of a segment that no longer grows.
+    pub(super) fn file(&self, segment: u64) -> Result<Arc<dyn File>> {
+        self.open.get(Name::Segment(segment), &segment_path(&self.dir, segment))
+    }
+
+    /// Copies a segment of another store here, unless its whole copy is here already. Returns the blobs whose bytes do not
+    /// have their checksum: they are copied as they are. Content and name are not durable before a sync of the folder.
+    pub(super) fn adopt(&self, segment: u64, source: &dyn File) -> Result<Vec<BlobId>> {
+        let (path, length) = (segment_path(&self.dir, segment), source.len()?);
+        if self.disk.exists(&path)? {
+            let file = self.disk.open(&path)?;
+            if file.len()? == length && matches!(adopt::stamp(&file, segment, adopt::Stamp::Check), Ok(None)) {
+                return Ok(Vec::new());
+            }
+            self.disk.remove(&path)?;
+            self.open.forget(Name::Segment(segment));
+        }
+        let file = self.disk.create(&path)?;
+        adopt::copy(source, &*file, length)?;
+        Ok(adopt::stamp(&file, segment, adopt::Stamp::Write)?.unwrap_or_default())
     }
 
     /// The largest batch number in the newest segment that has a record; 0 if there is none.

@@ -43,7 +43,7 @@ use self::tail::Mark;
 use self::validate::Log;
 use super::backend::{BATCH_KEY, Backend as _, decode_batch};
 use super::batch::guarded;
-use super::engine::Engine;
+use super::engine::{Durability, Engine};
 use super::shipped::{self, Follower, Link, Start};
 use super::writer::Writer;
 
@@ -91,6 +91,19 @@ pub fn open(path: &Path, options: Options) -> Result<Arc<dyn Engine>> {
     let store = open_store(path, options)?;
     shipped::refuse_copy(&*store.snapshot())?;
     Ok(Arc::new(Writer::start(store)?))
+}
+
+/// Makes a store without a log of the copy in the folder `path`: from then on [`open`] takes it. A store without a log stays
+/// as it is. The caller has marked the store in the log as moved, so no server continues it there.
+///
+/// A crash leaves the copy or the store.
+///
+/// # Errors
+/// Those of [`open`], except that a copy is expected.
+pub fn detach(path: &Path, options: Options) -> Result<()> {
+    let store = open_store(path, options)?;
+    let Some(changes) = shipped::detached(&*store.snapshot())? else { return Ok(()) };
+    store.commit(changes, Durability::Synced)
 }
 
 /// A copy, in a folder, of a store whose batches a log keeps. It follows the log until this server owns it.

@@ -58,7 +58,7 @@ pub(super) use self::checkpoint::{Link, Linked, Taker, Worker, restore};
 pub use self::follow::{Claimed, Followed};
 pub(super) use self::follow::{Follower, Start};
 pub use self::place::{Checkpoints, Lease, Lost, Place};
-pub(super) use self::position::refuse_copy;
+pub(super) use self::position::{detached, refuse_copy};
 
 /// How far the log may be behind before operations are refused.
 const LAG_MAX: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use objstore_base::error::{Error, Result};
 use objstore_log::LogId;
 
 use super::entry::Chain;
-use crate::backend::{BATCH_KEY, decode_batch};
+use crate::backend::{BATCH_KEY, Changes, decode_batch, encode_batch};
 use crate::txn::{Read, Value};
 
 const RECORD_KEY: &[u8] = b"\0log";
@@ -93,6 +93,19 @@ pub(crate) fn refuse_copy(view: &dyn Read) -> Result<()> {
     Err(Error::Unusable { why: why.into() })
 }
 
+/// The changes that make a store without a log of a copy at the position that `view` shows; `None` if it is one already.
+pub(crate) fn detached(view: &dyn Read) -> Result<Option<Changes>> {
+    if view.get(RECORD_KEY)?.is_none() {
+        return Ok(None);
+    }
+    let Some(position) = Position::read(view)? else { return Ok(None) };
+    let kept = position.unshipped.iter().map(|number| (unshipped_key(*number), None));
+    let mut changes: Changes = kept.collect();
+    changes.insert(Bytes::from_static(RECORD_KEY), None);
+    changes.insert(Bytes::from_static(BATCH_KEY), Some(encode_batch(position.last + 1)));
+    Ok(Some(changes))
+}
+
 fn decode(record: &[u8]) -> Option<(LogId, Chain, u64)> {
     let (id, rest) = record.split_first_chunk()?;
     let (chain, rest) = rest.split_first_chunk()?;
@@ -106,7 +119,7 @@ pub(super) mod tests {
     use objstore_log::memory::Memory;
 
     use super::*;
-    use crate::backend::{Backend as _, encode_batch};
+    use crate::backend::Backend as _;
     use crate::engine::Durability;
     use crate::memory::Map;
 
@@ -136,6 +149,13 @@ pub(super) mod tests {
         assert_eq!(Position::read(&*map.snapshot()).unwrap().as_ref(), Some(&position));
         put(&[(&key[..], record.slice(1..))]);
         assert!(matches!(Position::read(&*map.snapshot()), Err(Error::Corrupt { .. })));
+        put(&[(&key[..], record)]);
+        map.commit(detached(&*map.snapshot()).unwrap().unwrap(), Durability::Synced).unwrap();
+        let view = map.snapshot();
+        assert_eq!(decode_batch(view.get(BATCH_KEY).unwrap().as_deref()).unwrap(), 10);
+        assert_eq!([5, 8].map(|number| view.get(&unshipped_key(number)).unwrap()), [None, None]);
+        refuse_copy(&*view).unwrap();
+        assert_eq!(detached(&*view).unwrap(), None);
         assert_eq!((position.forget(8, 1), position.forget(7, 9), position.forget(8, 9)), (vec![5], vec![], vec![8]));
         assert_eq!(decode(&position.record().1).unwrap().2, 10);
     }
