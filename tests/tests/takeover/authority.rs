@@ -41,7 +41,7 @@ fn a_server_that_takes_over_is_known_by_the_same_authority() {
     assert!(!owner.home().data_dir().join("volume-ca-key.pem").exists(), "the folder is a cache");
 
     let mut standby = options().start_standby();
-    for round in 0..2 {
+    for round in 0..amount(1, 10) {
         // Under the new master key the secret of the authority opens, too.
         json(&owner, &["master-key", "rotate"]);
         owner.kill9();
