@@ -133,11 +133,11 @@ impl Migrate {
         drop(options);
         drop(line);
         let report = moved.map_err(|error| failed(&error))?;
-        self.shown(report.into(), outward, &dir, printer)
+        self.shown(&report.into(), outward, &dir, printer)
     }
 
-    fn shown(&self, report: MoveReport, outward: bool, dir: &Path, printer: &mut Printer) -> Result<(), Failure> {
-        printer.one(&report)?;
+    fn shown(&self, report: &MoveReport, outward: bool, dir: &Path, printer: &mut Printer) -> Result<(), Failure> {
+        printer.one(report)?;
         let dir = dir.display();
         if report.moved {
             let next = if outward {

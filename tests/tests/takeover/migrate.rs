@@ -110,7 +110,7 @@ fn fill_by_mount(server: &Server) {
     std::fs::write(at("folder/file"), body(9, 700_000)).expect("written");
     std::fs::hard_link(at("folder/file"), at("linked")).expect("linked");
     symlink("folder/file", at("symbolic")).expect("linked");
-    setxattr(&at("linked"), XATTR, b"red", XattrFlags::empty()).expect("an attribute");
+    setxattr(at("linked"), XATTR, b"red", XattrFlags::empty()).expect("an attribute");
     let sparse = std::fs::File::create(at("sparse")).expect("made");
     sparse.set_len(40 << 20).expect("longer");
     sparse.write_all_at(&body(4, 300_000), 9 << 20).expect("written");
