@@ -131,7 +131,8 @@ impl std::fmt::Debug for Outbox {
 
 impl<W: AsyncWrite + Unpin + Send> Past for Shared<W> {
     fn write(&self, outgoing: Outgoing) -> Option<Outgoing> {
-        if outgoing.frame.payload.len() > COPIED_BYTES {
+        // The task ends with the last frame, so it writes that one.
+        if outgoing.frame.payload.len() > COPIED_BYTES || outgoing.frame.kind == Kind::Refusal {
             return Some(outgoing);
         }
         let mut output = self.output.lock();
