@@ -186,28 +186,40 @@ impl Change {
             let reply = encode_reply(&changed.map(|done| done.answer)).0.into();
             (Told { reply, besides }, settled)
         };
-        let finish = move |told: Option<Told>| {
+        let finish = move |told: Option<Told>, unanswered: Option<Unanswered>| {
             ending.slots.finish(number, told.as_ref().map(|told| &told.reply));
             if done.receiver_count() > 0 && told.is_some() {
                 done.send_replace(told.clone());
             }
-            unanswered.send(told.map(|told| answer_of(&ending, told, reply_bytes)).ok_or_else(panicked));
+            if let Some(unanswered) = unanswered {
+                unanswered.send(told.map(|told| answer_of(&ending, told, reply_bytes)).ok_or_else(panicked));
+            }
         };
         let waiting = Arc::clone(&session);
         let then = move |changed: Option<(Told, Option<Settled>)>| {
-            let Some((told, settled)) = changed else { return finish(None) };
+            let Some((told, settled)) = changed else { return finish(None, Some(unanswered)) };
             let unsettled = settled.and_then(|mut settled| (!is_ready(settled.as_mut())).then_some(settled));
-            let Some(settled) = unsettled else { return finish(Some(told)) };
-            // No thread is held meanwhile. What only counts waits for nobody: other machines may wait for a lookup here.
+            let Some(settled) = unsettled else { return finish(Some(told), Some(unanswered)) };
             tokio::spawn(async move {
-                let is_waiting = waiting.counts.wait();
-                settled.await;
-                drop(is_waiting);
-                finish(Some(told));
+                let unanswered = settle(&waiting, settled, unanswered).await;
+                finish(Some(told), unanswered);
             });
         };
         session.share.start(change, then).await;
     }
+}
+
+/// Waits until all other mounts have applied a change. No thread is held meanwhile. What only counts waits for nobody: other
+/// machines may wait for a lookup here. The end of the connection returns the memory for the answer, which nobody receives.
+async fn settle(session: &Session, mut settled: Settled, unanswered: Unanswered) -> Option<Unanswered> {
+    let _waiting = session.counts.wait();
+    tokio::select! {
+        () = settled.as_mut() => return Some(unanswered),
+        () = unanswered.abandoned() => {}
+    }
+    drop(unanswered);
+    settled.await;
+    None
 }
 
 /// The answer with this reply, within its bounds.

@@ -31,6 +31,11 @@ impl Unanswered {
         Self { under_way: Some(UnderWay(Arc::clone(session))), ..self }
     }
 
+    /// Completes when nobody receives the answer any more.
+    pub(crate) async fn abandoned(&self) {
+        self.reply.abandoned().await;
+    }
+
     /// Sends the answer.
     pub(crate) fn send(self, answered: Result<Answer, Refusal>) {
         let Self { reply, counters, under_way } = self;

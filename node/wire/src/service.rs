@@ -81,6 +81,11 @@ impl Reply {
         Self { number, role, reply_bytes, memory, outgoing, place }
     }
 
+    /// Completes when nobody receives the answer any more, because the connection has ended.
+    pub async fn abandoned(&self) {
+        self.outgoing.closed().await;
+    }
+
     /// Sends the answer: from this thread, if the connection is free. Must be called in a runtime of tokio.
     pub fn send(self, answered: Result<Answer, Refusal>) {
         let Self { number, role, reply_bytes, memory, outgoing, place } = self;
