@@ -1,6 +1,8 @@
-//! Calls: decoded, executed on a thread of their session, answered.
+//! Calls: decoded, executed on a thread of their session, answered from there.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Waker;
 
 use bytes::Bytes;
 use node_codec::session::{Answered, Sent, read, write};
@@ -12,11 +14,14 @@ use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::{Answer, Call};
 use objstore_base::error::{Error, Result as Done};
 use objstore_files::{Class, ContentOp, Context, DATA_BYTES_MAX, Op};
+use tokio::sync::watch;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::besides::{Besides, Wanted};
 use crate::session::Session;
-use crate::slots::{Step, Told};
+use crate::slots::{Pending, Step, Told};
+use crate::store::Settled;
+use crate::unanswered::Unanswered;
 
 /// A reply up to here is part of the head; the rest of the head is small.
 const HEAD_REPLY_BYTES: usize = REPLY_HEAD_BYTES as usize - 1024;
@@ -24,23 +29,46 @@ const HEAD_REPLY_BYTES: usize = REPLY_HEAD_BYTES as usize - 1024;
 // The longest call fits into a frame with its number and slot.
 const _: () = assert!(CALL_BYTES_MAX + 1024 <= HEAD_BYTES as usize);
 
-/// Answers a call of a session, and counts it.
-pub(crate) async fn answer(session: &Arc<Session>, call: Call) -> Result<Answer, Refusal> {
-    let _under_way = session.counts.call();
-    let answered = execute_or_replay(session, call).await;
-    if answered.is_ok() {
-        session.counts.answer();
+/// Answers a call of a session.
+pub(crate) async fn answer(session: &Arc<Session>, call: Call, unanswered: Unanswered) {
+    match begin(session, call) {
+        Ok(Begun::Reply(answer)) => unanswered.send(Ok(answer)),
+        Ok(Begun::Elsewhere(pending, reply_bytes)) => {
+            let told = told(pending).await;
+            unanswered.send(told.map(|told| answer_of(session, told, reply_bytes)));
+        }
+        Ok(Begun::Read(read)) => read.execute(session, unanswered).await,
+        Ok(Begun::Change(change)) => {
+            // In a task of its own if it has to wait for a thread, so that it is finished without its connection too.
+            let mut execution = Box::pin(change.execute(Arc::clone(session), unanswered));
+            if !is_ready(execution.as_mut()) {
+                tokio::spawn(execution);
+            }
+        }
+        Err(refusal) => unanswered.send(Err(refusal)),
     }
-    answered
 }
 
-async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer, Refusal> {
+/// What is to be done for a call.
+enum Begun {
+    /// This is its answer.
+    Reply(Answer),
+    /// It was sent before and is running: its reply follows here, for an answer of so many bytes.
+    Elsewhere(Pending, u32),
+    Read(Read),
+    Change(Change),
+}
+
+fn begin(session: &Arc<Session>, call: Call) -> Result<Begun, Refusal> {
     let sent: Sent = read(call.head).map_err(|error| Refusal::new(Reason::Protocol, error.to_string()))?;
     let incarnation = Incarnation(sent.incarnation);
     session.check(incarnation)?;
+    let reply_bytes = call.reply_bytes;
     let (context, op) = match decode(&sent, &call.payload) {
         Ok(decoded) => decoded,
-        Err(error) => return Ok(reply(session, encode_reply(&Err(error)), &Besides::default(), call.reply_bytes)),
+        Err(error) => {
+            return Ok(Begun::Reply(reply(session, encode_reply(&Err(error)), &Besides::default(), reply_bytes)));
+        }
     };
     let is_numbered = sent.sequence != 0;
     if is_numbered == (op.class() == Class::Read) {
@@ -48,36 +76,43 @@ async fn execute_or_replay(session: &Arc<Session>, call: Call) -> Result<Answer,
         return Err(Refusal::new(Reason::Protocol, why));
     }
     if let Op::Content(ContentOp::Read { len, .. }) = op
-        && len > call.reply_bytes
+        && len > reply_bytes
     {
         return Err(Refusal::new(Reason::Protocol, "a read asks for more bytes than its answer may have"));
     }
     if !is_numbered {
-        let stored = Arc::clone(&session.stored);
-        let done = session.share.run(move || encode_reply(&stored.files().call(&context, op, &[])));
-        return done.await.map(|done| reply(session, done, &Besides::default(), call.reply_bytes)).ok_or_else(panicked);
+        return Ok(Begun::Read(Read { context, op, reply_bytes }));
     }
     let number = CallId { slot: sent.slot, sequence: sent.sequence };
     let digest = digest(&sent.call, &call.payload);
-    let told = match session.slots.begin(&*session.stored, incarnation, number, digest)? {
-        Step::Reply(reply) => Told { reply, besides: Besides::default() },
-        Step::Wait(pending) => wait(pending).await?,
-        Step::Run(done) => {
-            let pending = done.subscribe();
-            execute(session, (number, digest), (context, op), (call.payload, call.memory), done);
-            wait(pending).await?
+    Ok(match session.slots.begin(&*session.stored, incarnation, number, digest)? {
+        Step::Reply(reply) => {
+            Begun::Reply(answer_of(session, Told { reply, besides: Besides::default() }, reply_bytes))
         }
-    };
-    Ok(reply(session, (told.reply.into(), Bytes::new()), &told.besides, call.reply_bytes))
+        Step::Wait(pending) => Begun::Elsewhere(pending, reply_bytes),
+        Step::Run(done) => {
+            let (data, memory) = (call.payload, call.memory);
+            Begun::Change(Change { number, digest, context, op, data, memory, reply_bytes, done })
+        }
+    })
 }
 
-async fn wait(mut pending: crate::slots::Pending) -> Result<Told, Refusal> {
+async fn told(mut pending: Pending) -> Result<Told, Refusal> {
     let done = pending.wait_for(Option::is_some).await;
     done.ok().and_then(|done| done.clone()).ok_or_else(panicked)
 }
 
+fn answer_of(session: &Session, told: Told, reply_bytes: u32) -> Answer {
+    reply(session, (told.reply.into(), Bytes::new()), &told.besides, reply_bytes)
+}
+
 fn panicked() -> Refusal {
     Refusal::new(Reason::Other, "the call ended without an outcome; this is a fault of the store, see its log")
+}
+
+/// Whether a future is complete without waiting. It is to be polled again otherwise.
+fn is_ready(future: Pin<&mut (impl Future<Output = ()> + ?Sized)>) -> bool {
+    future.poll(&mut std::task::Context::from_waker(Waker::noop())).is_ready()
 }
 
 /// Decodes a call with the bytes behind it.
@@ -101,42 +136,90 @@ fn digest(call: &[u8], data: &[u8]) -> Digest {
     Digest(hash.digest128().to_le_bytes())
 }
 
-/// Executes a numbered call in a task of its own, so that it is finished without its connection too.
-fn execute(
-    session: &Arc<Session>,
-    (number, digest): (CallId, Digest),
-    (context, op): (Context, Op<'static>),
-    (data, memory): (Bytes, Held),
-    done: tokio::sync::watch::Sender<Option<Told>>,
-) {
-    let session = Arc::clone(session);
-    tokio::spawn(async move {
-        let stored = Arc::clone(&session.stored);
+/// A call that changes nothing.
+struct Read {
+    context: Context,
+    op: Op<'static>,
+    reply_bytes: u32,
+}
+
+impl Read {
+    async fn execute(self, session: &Arc<Session>, unanswered: Unanswered) {
+        let (stored, session_there) = (Arc::clone(&session.stored), Arc::clone(session));
+        let Self { context, op, reply_bytes } = self;
+        let read = move || encode_reply(&stored.files().call(&context, op, &[]));
+        let then = move |done: Option<_>| {
+            let answer = |done| reply(&session_there, done, &Besides::default(), reply_bytes);
+            unanswered.send(done.map(answer).ok_or_else(panicked));
+        };
+        session.share.start(read, then).await;
+    }
+}
+
+/// A numbered call that is executed now.
+struct Change {
+    number: CallId,
+    digest: Digest,
+    context: Context,
+    op: Op<'static>,
+    data: Bytes,
+    memory: Held,
+    reply_bytes: u32,
+    /// For copies of the call that wait for its reply.
+    done: watch::Sender<Option<Told>>,
+}
+
+impl Change {
+    async fn execute(self, session: Arc<Session>, unanswered: Unanswered) {
+        let Self { number, digest, context, op, data, memory, reply_bytes, done } = self;
         let (waits, wanted) = (op.waits_for_others(), Wanted::by(&op));
+        let (stored, ending) = (Arc::clone(&session.stored), Arc::clone(&session));
         let change = move || {
             // Counted as long as the bytes are there, also if the connection has ended.
             let _memory = memory;
             let changed = stored.change((number, digest), &context, op, &data);
-            let waits = waits && changed.is_ok();
+            let settled = (waits && changed.is_ok()).then(|| stored.settled());
             let besides = match &changed {
                 Ok(done) => wanted.of(&*stored, &context, &done.answer.reply),
                 Err(_) => Besides::default(),
             };
             let reply = encode_reply(&changed.map(|done| done.answer)).0.into();
-            (Told { reply, besides }, waits)
+            (Told { reply, besides }, settled)
         };
-        let done_there = session.share.run(change).await;
-        // No thread is held meanwhile. What only counts waits for nobody: other machines may wait for a lookup here.
-        if done_there.as_ref().is_some_and(|(_, waits)| *waits) {
-            let _waiting = session.counts.wait();
-            session.stored.settled().await;
-        }
-        let told = done_there.map(|(told, _)| told);
-        session.slots.finish(number, told.as_ref().map(|told| &told.reply));
-        if told.is_some() {
-            done.send_replace(told);
-        }
-    });
+        let finish = move |told: Option<Told>, unanswered: Option<Unanswered>| {
+            ending.slots.finish(number, told.as_ref().map(|told| &told.reply));
+            if done.receiver_count() > 0 && told.is_some() {
+                done.send_replace(told.clone());
+            }
+            if let Some(unanswered) = unanswered {
+                unanswered.send(told.map(|told| answer_of(&ending, told, reply_bytes)).ok_or_else(panicked));
+            }
+        };
+        let waiting = Arc::clone(&session);
+        let then = move |changed: Option<(Told, Option<Settled>)>| {
+            let Some((told, settled)) = changed else { return finish(None, Some(unanswered)) };
+            let unsettled = settled.and_then(|mut settled| (!is_ready(settled.as_mut())).then_some(settled));
+            let Some(settled) = unsettled else { return finish(Some(told), Some(unanswered)) };
+            tokio::spawn(async move {
+                let unanswered = settle(&waiting, settled, unanswered).await;
+                finish(Some(told), unanswered);
+            });
+        };
+        session.share.start(change, then).await;
+    }
+}
+
+/// Waits until all other mounts have applied a change. No thread is held meanwhile. What only counts waits for nobody: other
+/// machines may wait for a lookup here. The end of the connection returns the memory for the answer, which nobody receives.
+async fn settle(session: &Session, mut settled: Settled, unanswered: Unanswered) -> Option<Unanswered> {
+    let _waiting = session.counts.wait();
+    tokio::select! {
+        () = settled.as_mut() => return Some(unanswered),
+        () = unanswered.abandoned() => {}
+    }
+    drop(unanswered);
+    settled.await;
+    None
 }
 
 /// The answer with this reply, within its bounds.

@@ -14,9 +14,14 @@ pub(crate) struct Counts {
 pub(crate) struct UnderWay<'a>(&'a AtomicU64);
 
 impl Counts {
-    /// A call of the session is executed.
-    pub(crate) fn call(&self) -> UnderWay<'_> {
-        UnderWay::new(&self.under_way)
+    /// A call of the session is executed, until [`Self::called`].
+    pub(crate) fn call(&self) {
+        self.under_way.fetch_add(1, Relaxed);
+    }
+
+    /// A call of the session is not executed any more.
+    pub(crate) fn called(&self) {
+        self.under_way.fetch_sub(1, Relaxed);
     }
 
     /// An answer waits for other mounts.

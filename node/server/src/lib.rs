@@ -26,6 +26,7 @@ mod shown;
 mod slots;
 mod store;
 mod table;
+mod unanswered;
 mod workers;
 
 use std::sync::Arc;

@@ -9,10 +9,11 @@ use node_wire::credential::{Claim, Secret};
 use node_wire::header::Role;
 use node_wire::hello::Hello;
 use node_wire::refusal::{Reason, Refusal};
-use node_wire::service::{Answer, Call, Notices, Peer, Service};
+use node_wire::service::{Call, Notices, Peer, Reply, Service};
 
 use crate::shared::{Identity, Shared};
 use crate::store::Store;
+use crate::unanswered::Unanswered;
 use crate::{calls, control};
 
 /// The service of a store behind the wire.
@@ -56,13 +57,15 @@ impl<S: Store> Service for Listener<S> {
         let _ = peer.identity.counted.set(counted);
     }
 
-    async fn call(&self, peer: Arc<Peer<Identity>>, call: Call) -> Result<Answer, Refusal> {
-        let answered = match peer.role {
-            Role::Control => control::answer(&self.0, &peer, call.head).await,
-            Role::Calls | Role::Bulk => calls::answer(&self.0.session(&peer)?, call).await,
-        };
-        self.0.counters.count(&answered);
-        answered
+    async fn call(&self, peer: Arc<Peer<Identity>>, call: Call, reply: Reply) {
+        let unanswered = Unanswered::new(reply, Arc::clone(&self.0.counters));
+        match peer.role {
+            Role::Control => unanswered.send(control::answer(&self.0, &peer, call.head).await),
+            Role::Calls | Role::Bulk => match self.0.session(&peer) {
+                Ok(session) => calls::answer(&session, call, unanswered.of(&session)).await,
+                Err(refusal) => unanswered.send(Err(refusal)),
+            },
+        }
     }
 
     async fn notice(&self, peer: &Peer<Identity>, head: Bytes) {

@@ -103,7 +103,7 @@ impl<S: Store> Server<S> {
             control,
             admissions,
             endings,
-            counters: Counters::default(),
+            counters: Arc::default(),
             connections: Default::default(),
             ended: Default::default(),
         });
@@ -113,7 +113,7 @@ impl<S: Store> Server<S> {
 
     /// Counts for metrics.
     pub fn stats(&self) -> Stats {
-        let Counters { answered, refused, expired, openings } = &self.shared.counters;
+        let Counters { answered, refused, expired, openings } = &*self.shared.counters;
         let [answered, refused, expired] = [answered, refused, expired].map(|count| count.load(Ordering::Relaxed));
         let sessions = self.shared.table.count() as u64;
         Stats {

@@ -45,7 +45,7 @@ pub(crate) struct Shared<S> {
     pub(crate) admissions: Share,
     /// The threads on which sessions are ended, which may wait for the end of other sessions.
     pub(crate) endings: Share,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<Counters>,
     pub(crate) connections: Connections,
     pub(crate) ended: Ended,
 }

@@ -3,9 +3,10 @@
 //! A session has at most its share of them under way or in the queue of all, and that queue is served in order. So a
 //! session with many calls delays another one by its share at most.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
 /// All threads; a cheap handle.
@@ -34,14 +35,37 @@ impl Workers {
     }
 }
 
+/// What work holds that is under way.
+type Places = (OwnedSemaphorePermit, OwnedSemaphorePermit);
+
 impl Share {
+    /// Runs `work` on a thread once one is free, and `then` behind it with the outcome; `None` if it panicked. The thread
+    /// answers by itself: waking another one to do it takes longer than most work. Returns once `work` has a thread.
+    pub(crate) async fn start<T>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+        then: impl FnOnce(Option<T>) + Send + 'static,
+    ) {
+        let Some(places) = self.places().await else { return };
+        spawn_blocking(move || {
+            let done = catch_unwind(AssertUnwindSafe(work));
+            drop(places);
+            then(done.ok());
+        });
+    }
+
+    async fn places(&self) -> Option<Places> {
+        let own = Arc::clone(&self.own).acquire_owned().await.ok()?;
+        let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
+        Some((own, all))
+    }
+
     /// Runs `work` on a thread once one is free; `None` if it panicked. Work that began is finished, also if this future
     /// is dropped.
     pub(crate) async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
-        let own = Arc::clone(&self.own).acquire_owned().await.ok()?;
-        let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
+        let places = self.places().await?;
         let running = spawn_blocking(move || {
-            let _held = (own, all);
+            let _places = places;
             work()
         });
         running.await.ok()
@@ -77,5 +101,8 @@ mod tests {
             assert_eq!(task.await.expect("it ends"), Some(true));
         }
         assert_eq!(other.run(|| panic!("a call that fails")).await, None::<()>);
+        let (sender, receiver) = tokio::sync::oneshot::channel();
+        other.start(|| panic!("a call that fails"), |done: Option<()>| assert!(sender.send(done).is_ok())).await;
+        assert_eq!(receiver.await, Ok(None));
     }
 }

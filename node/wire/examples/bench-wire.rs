@@ -15,7 +15,7 @@ use node_wire::header::Role;
 use node_wire::hello::Hello;
 use node_wire::refusal::Refusal;
 use node_wire::server::{Limits, Server};
-use node_wire::service::{Answer, Call, Notices, Peer, Service};
+use node_wire::service::{Answer, Call, Notices, Peer, Reply, Service};
 use node_wire::tls::{Acceptor, Connector, Pair, Trust};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -52,8 +52,8 @@ impl Service for Echo {
 
     fn connected(&self, _peer: &Arc<Peer<()>>, _notices: Notices) {}
 
-    async fn call(&self, _peer: Arc<Peer<()>>, call: Call) -> std::result::Result<Answer, Refusal> {
-        Ok(Answer { head: call.head, payload: call.payload })
+    async fn call(&self, _peer: Arc<Peer<()>>, call: Call, reply: Reply) {
+        reply.send(Ok(Answer { head: call.head, payload: call.payload }));
     }
 
     async fn notice(&self, _peer: &Peer<()>, _head: Bytes) {}

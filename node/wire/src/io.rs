@@ -1,11 +1,9 @@
 //! Reading and writing frames on a stream, with deadlines.
 //!
 //! - A connection may be silent for its idle time, but a frame that began has to be complete before its own deadline.
-//! - Small frames that wait together are written together; a large payload is written without a copy.
 
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -14,12 +12,6 @@ use tokio::time::timeout;
 
 use crate::frame::{Frame, body_bytes};
 use crate::header::{Bounds, HEADER_BYTES, Header, Invalid};
-use crate::traffic::Traffic;
-
-/// Payload up to here is copied behind its header; beyond, the copy costs more than a write of its own.
-const COPIED_BYTES: usize = 16 << 10;
-/// The bytes that are gathered before a write.
-const GATHERED_BYTES: usize = 64 << 10;
 
 /// Why a connection cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +82,8 @@ where
     read_body(stream, &header, pace).await
 }
 
-async fn within<T>(
+/// Takes a step within a time limit.
+pub(crate) async fn within<T>(
     limit: Duration,
     what: &'static str,
     step: impl Future<Output = io::Result<T>>,
@@ -99,62 +92,6 @@ async fn within<T>(
         Ok(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Invalid::Short.into()),
         Ok(done) => Ok(done?),
         Err(_) => Err(Broken::Slow(what)),
-    }
-}
-
-/// Frames on their way into a stream.
-pub(crate) struct Writer<W> {
-    stream: W,
-    gathered: BytesMut,
-    stall: Duration,
-    traffic: Arc<Traffic>,
-}
-
-impl<W: AsyncWrite + Unpin> Writer<W> {
-    /// A writer whose every write may take at most `stall`.
-    pub(crate) fn new(stream: W, stall: Duration, traffic: Arc<Traffic>) -> Self {
-        Self { stream, gathered: BytesMut::new(), stall, traffic }
-    }
-
-    /// Adds a frame, and writes what is gathered if it is much.
-    pub(crate) async fn add(&mut self, frame: &Frame) -> Result<(), Broken> {
-        self.gathered.extend_from_slice(&frame.header().encode());
-        self.gathered.extend_from_slice(&frame.head);
-        self.traffic.sent(HEADER_BYTES + frame.head.len() + frame.payload.len());
-        if frame.payload.len() <= COPIED_BYTES {
-            self.gathered.extend_from_slice(&frame.payload);
-        }
-        if frame.payload.len() > COPIED_BYTES || self.gathered.len() >= GATHERED_BYTES {
-            self.write_gathered().await?;
-        }
-        if frame.payload.len() > COPIED_BYTES {
-            // In pieces, so that the deadline is one of progress.
-            for piece in frame.payload.chunks(GATHERED_BYTES) {
-                within(self.stall, "a write", self.stream.write_all(piece)).await?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes everything that was added.
-    pub(crate) async fn flush(&mut self) -> Result<(), Broken> {
-        self.write_gathered().await?;
-        within(self.stall, "a write", self.stream.flush()).await
-    }
-
-    /// Tells the peer that nothing follows.
-    pub(crate) async fn close(&mut self) {
-        // The peer may be away already.
-        let _ = timeout(self.stall.min(Duration::from_secs(1)), self.stream.shutdown()).await;
-    }
-
-    async fn write_gathered(&mut self) -> Result<(), Broken> {
-        within(self.stall, "a write", self.stream.write_all(&self.gathered)).await?;
-        self.gathered.clear();
-        if self.gathered.capacity() > 2 * GATHERED_BYTES {
-            self.gathered = BytesMut::new();
-        }
-        Ok(())
     }
 }
 

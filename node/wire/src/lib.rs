@@ -22,6 +22,7 @@ pub mod header;
 pub mod hello;
 mod io;
 mod outbox;
+mod output;
 pub mod refusal;
 pub mod server;
 pub mod service;

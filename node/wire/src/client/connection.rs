@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use tokio::io::{ReadHalf, split};
+use tokio::io::{ReadHalf, WriteHalf, split};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::timeout;
 
@@ -19,8 +19,8 @@ use crate::frame::{Frame, body_bytes};
 use crate::handshake::{Bound, Failed, introduce};
 use crate::header::{HEADER_BYTES, Invalid, Kind, Role, flag};
 use crate::hello::{Hello, NONCE_BYTES, Shown};
-use crate::io::{Broken, Pace, Writer, read_body, read_header};
-use crate::outbox::{Outgoing, Ping, QUEUE_FRAMES, write};
+use crate::io::{Broken, Pace, read_body, read_header};
+use crate::outbox::{Drain, Outbox, Ping, outbox};
 use crate::refusal::Refusal;
 use crate::service::Answer;
 use crate::traffic::Traffic;
@@ -37,18 +37,18 @@ pub(super) struct Connection {
     last: AtomicU64,
     places: Semaphore,
     pending: Pending,
-    outgoing: mpsc::Sender<Outgoing>,
+    outgoing: Outbox,
 }
 
 /// The tasks of a connection, before they run.
-pub(super) struct Driven<S> {
+pub(super) struct Driven<S: tokio::io::AsyncWrite> {
     role: Role,
-    stream: S,
+    input: ReadHalf<S>,
+    drain: Drain<WriteHalf<S>>,
     config: Arc<Config>,
     traffic: Arc<Traffic>,
     ping: Ping,
     events: mpsc::Sender<Event>,
-    queue: mpsc::Receiver<Outgoing>,
     pending: Pending,
 }
 
@@ -85,14 +85,15 @@ pub(super) async fn open<T: Transport>(
     let bound = Bound { stream: &mut stream, binding: &binding };
     let admitted = introduce(bound, role, &hello, &config.credential, config.connect).await?;
     tracing::debug!(?role, version = admitted.version, features = admitted.features, "the store admitted a connection");
-    let (outgoing, queue) = mpsc::channel(QUEUE_FRAMES);
+    let (input, output) = split(stream);
+    let (outgoing, drain) = outbox(output, config.frame, Arc::clone(&counts.traffic));
     let pending = Pending::new(Mutex::new(Some(HashMap::new())));
     let places = Semaphore::new(usize::try_from(admitted.requests.min(config.requests)).unwrap_or(1).max(1));
     // A third of the store's idle timeout, so that one lost ping does no harm.
     let ping = Ping::AfterSilence(config.ping.min(admitted.idle / 3));
     let connection = Connection { role, last: AtomicU64::new(0), places, pending: Arc::clone(&pending), outgoing };
     let (config, events, traffic) = (Arc::clone(config), events.clone(), Arc::clone(&counts.traffic));
-    Ok((Arc::new(connection), Driven { role, stream, config, traffic, ping, events, queue, pending }))
+    Ok((Arc::new(connection), Driven { role, input, drain, config, traffic, ping, events, pending }))
 }
 
 impl Connection {
@@ -156,10 +157,8 @@ where
     /// has an unknown outcome.
     pub(super) async fn run(self) -> Option<Refusal> {
         let _end = End(Arc::clone(&self.pending));
-        let (input, output) = split(self.stream);
-        let writer = Writer::new(output, self.config.frame, Arc::clone(&self.traffic));
-        let writer = write(writer, self.queue, self.role, self.ping);
-        let Self { role, config, traffic, events, pending, .. } = self;
+        let Self { role, input, drain, config, traffic, ping, events, pending } = self;
+        let writer = drain.write(role, ping);
         let reader = Reader { role, config, traffic, events, pending };
         // In a task of its own, so that reading and writing use two processors.
         let mut writer = Writing(tokio::spawn(writer));

@@ -3,7 +3,7 @@
 //! - Before the reader reads the body of a call, it waits for a free place among the running calls, and for memory for
 //!   the call and its answer. So a peer that asks for more waits unread. Its pings wait too, so the server says by itself
 //!   that it is alive.
-//! - The reader polls a call once itself: a call that is answered from memory never changes threads.
+//! - The reader polls a call once itself: a call that is answered from memory, or handed to a thread at once, needs no task.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, split};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
@@ -24,11 +24,11 @@ use crate::budget::{Budget, Held as Memory};
 use crate::credential::Binding;
 use crate::frame::{Frame, body_bytes};
 use crate::handshake::{Bound, Failed, Terms, receive};
-use crate::header::{Bounds, HEADER_BYTES, Header, Invalid, Kind, REPLY_HEAD_BYTES, Role, flag};
-use crate::io::{Broken, Pace, Writer, read_body, read_header};
-use crate::outbox::{Outgoing, Ping, QUEUE_FRAMES, write};
+use crate::header::{Bounds, HEADER_BYTES, Header, Invalid, Kind, REPLY_HEAD_BYTES, Role};
+use crate::io::{Broken, Pace, read_body, read_header};
+use crate::outbox::{Outbox, Ping, outbox};
 use crate::refusal::{Reason, Refusal};
-use crate::service::{Answer, Call, Notices, Peer, Service};
+use crate::service::{Call, Notices, Peer, Reply, Service};
 use crate::traffic::Traffic;
 
 /// Serves a connection until it ends.
@@ -90,11 +90,9 @@ where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (input, output) = split(stream);
-    let (outgoing, queue) = mpsc::channel(QUEUE_FRAMES);
     let limits = &shared.limits;
-    let writer = Writer::new(output, limits.stall, Arc::clone(&peer.traffic));
-    let writer = write(writer, queue, peer.role, Ping::Never);
-    let mut writer = tokio::spawn(writer);
+    let (outgoing, drain) = outbox(output, limits.stall, Arc::clone(&peer.traffic));
+    let mut writer = tokio::spawn(drain.write(peer.role, Ping::Never));
     let notices = Budget::new(CONTROL_CONNECTION_BYTES);
     shared.service.connected(&peer, Notices::new(peer.role, outgoing.clone(), notices));
     let role = peer.role;
@@ -136,7 +134,7 @@ struct Connection<V: Service> {
     shared: Arc<Shared<V>>,
     peer: Arc<Peer<V::Identity>>,
     role: Role,
-    outgoing: mpsc::Sender<Outgoing>,
+    outgoing: Outbox,
     places: Arc<Semaphore>,
     memory: Budget,
     running: Running,
@@ -241,8 +239,12 @@ impl<V: Service> Connection<V> {
         if number == 0 || self.running.lock().contains_key(&number) {
             return Err(out_of_order());
         }
-        let answer = answer(Arc::clone(&self.shared), Arc::clone(&self.peer), frame, held, self.outgoing.clone());
-        let mut answer = Box::pin(answer);
+        let Held { place, memory } = held;
+        let call =
+            Call { head: frame.head, payload: frame.payload, reply_bytes: frame.reply_bytes, memory: memory.clone() };
+        let reply = Reply::new((number, self.role, frame.reply_bytes), (place, memory), self.outgoing.clone());
+        let (shared, peer) = (Arc::clone(&self.shared), Arc::clone(&self.peer));
+        let mut answer = Box::pin(async move { shared.service.call(peer, call, reply).await });
         if futures::poll!(answer.as_mut()).is_ready() {
             return Ok(());
         }
@@ -269,35 +271,4 @@ impl<V: Service> Connection<V> {
 
 fn out_of_order() -> Broken {
     Broken::Invalid(Invalid::Order)
-}
-
-/// Calls the service and queues its answer.
-async fn answer<V: Service>(
-    shared: Arc<Shared<V>>,
-    peer: Arc<Peer<V::Identity>>,
-    frame: Frame,
-    held: Held,
-    outgoing: mpsc::Sender<Outgoing>,
-) {
-    let (number, role, reply_bytes) = (frame.number, frame.role, frame.reply_bytes);
-    let Held { place, memory } = held;
-    let call = Call { head: frame.head, payload: frame.payload, reply_bytes, memory: memory.clone() };
-    let answered = shared.service.call(peer, call).await.and_then(|answer| bounded(answer, reply_bytes));
-    let reply = match answered {
-        Ok(Answer { head, payload }) => Frame::new(Kind::Reply, role, head).with_payload(payload),
-        Err(refusal) => Frame { flags: flag::REFUSED, ..Frame::new(Kind::Reply, role, refusal.encode()) },
-    };
-    // A closed queue means that the peer is away.
-    let _ = outgoing.send(Outgoing { frame: reply.numbered(number), held: memory }).await;
-    drop(place);
-}
-
-/// An answer beyond its bounds would break the connection for all other calls.
-fn bounded(answer: Answer, reply_bytes: u32) -> Result<Answer, Refusal> {
-    let fits = |part: &Bytes, most: u32| u32::try_from(part.len()).is_ok_and(|length| length <= most);
-    if fits(&answer.head, REPLY_HEAD_BYTES) && fits(&answer.payload, reply_bytes) {
-        return Ok(answer);
-    }
-    tracing::error!(head = answer.head.len(), payload = answer.payload.len(), reply_bytes, "an answer is too long");
-    Err(Refusal::new(Reason::Other, "the answer is longer than the call accepts; this is a fault of the store"))
 }

@@ -20,7 +20,7 @@ use crate::header::Role;
 use crate::hello::Hello;
 use crate::refusal::{Reason, Refusal};
 use crate::server::{Limits, Server};
-use crate::service::{Answer, Call, Notices, Peer, Service};
+use crate::service::{Answer, Call, Notices, Peer, Reply, Service};
 use crate::tls::{Acceptor, Connector, Pair, Trust};
 use crate::version::{SPOKEN, Versions};
 
@@ -72,9 +72,19 @@ impl Service for Echo {
     }
 
     /// `wait` waits until it is released, `keep` goes on for ever, `first` answers late, `long` answers too much; all else echoes.
-    async fn call(&self, _peer: Arc<Peer<()>>, call: Call) -> Result<Answer, Refusal> {
+    async fn call(&self, _peer: Arc<Peer<()>>, call: Call, reply: Reply) {
         self.running.fetch_add(1, Ordering::SeqCst);
         let _counted = Counted(Arc::clone(&self.running));
+        reply.send(self.answer(call).await);
+    }
+
+    async fn notice(&self, _peer: &Peer<()>, head: Bytes) {
+        self.notices.lock().push(head);
+    }
+}
+
+impl Echo {
+    async fn answer(&self, call: Call) -> Result<Answer, Refusal> {
         match &call.head[..] {
             b"wait" => self.released.notified().await,
             b"keep" => {
@@ -87,10 +97,6 @@ impl Service for Echo {
             _ => {}
         }
         Ok(Answer { head: call.head, payload: call.payload })
-    }
-
-    async fn notice(&self, _peer: &Peer<()>, head: Bytes) {
-        self.notices.lock().push(head);
     }
 }
 
