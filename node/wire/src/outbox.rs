@@ -15,30 +15,16 @@ use tokio::io::AsyncWrite;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-use crate::budget::Held;
 use crate::frame::Frame;
 use crate::header::{Kind, Role};
 use crate::io::{Broken, within};
-use crate::output::{COPIED_BYTES, Output};
+use crate::output::{COPIED_BYTES, Outgoing, Output};
 use crate::traffic::Traffic;
 
 /// How many frames wait in the queue of a connection.
 const QUEUE_FRAMES: usize = 64;
 /// How long the last bytes of a connection may take.
 const CLOSE: Duration = Duration::from_secs(1);
-
-/// A frame to be written, with the memory it holds until then.
-#[derive(Debug)]
-pub(crate) struct Outgoing {
-    pub(crate) frame: Frame,
-    pub(crate) held: Held,
-}
-
-impl From<Frame> for Outgoing {
-    fn from(frame: Frame) -> Self {
-        Self { frame, held: Held::default() }
-    }
-}
 
 /// Whether a connection asks for signs of life.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +94,6 @@ impl Outbox {
     }
 
     /// Writes or queues a frame, or returns it if the queue is full or the connection writes nothing any more.
-    #[expect(clippy::result_large_err, reason = "the frame goes back to the caller")]
     pub(crate) fn try_send(&self, outgoing: Outgoing) -> Result<(), Outgoing> {
         let Some(outgoing) = self.past.write(outgoing) else { return Ok(()) };
         let Ok(place) = self.queue.try_reserve() else { return Err(outgoing) };
@@ -219,6 +204,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, duplex};
 
     use super::*;
+    use crate::budget::Held;
     use crate::header::HEADER_BYTES;
 
     fn frame(number: u64, bytes: usize) -> Outgoing {

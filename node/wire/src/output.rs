@@ -1,7 +1,7 @@
 //! Frames on their way into a stream, as bytes.
 //!
 //! - Small frames that wait together are written together; a large payload is written without a copy.
-//! - Everything that is left of a write is here and nowhere else: whoever writes next goes on with it, from any thread.
+//! - Everything that is left of a write is here and nowhere else: the next write goes on with it, from any thread.
 
 use std::io;
 use std::pin::Pin;
@@ -14,13 +14,25 @@ use tokio::io::AsyncWrite;
 use crate::budget::Held;
 use crate::frame::Frame;
 use crate::header::{HEADER_BYTES, Kind};
-use crate::outbox::Outgoing;
 use crate::traffic::Traffic;
 
 /// Payload up to here is copied behind its header; beyond, the copy costs more than a write of its own.
 pub(crate) const COPIED_BYTES: usize = 16 << 10;
 /// The bytes that are gathered before a write.
 const GATHERED_BYTES: usize = 64 << 10;
+
+/// A frame to be written, with the memory it holds until then.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) frame: Frame,
+    pub(crate) held: Held,
+}
+
+impl From<Frame> for Outgoing {
+    fn from(frame: Frame) -> Self {
+        Self { frame, held: Held::default() }
+    }
+}
 
 /// A stream, and the bytes that it has not taken yet.
 pub(crate) struct Output<W> {
@@ -118,7 +130,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
         Poll::Ready(Ok(false))
     }
 
-    /// Writes what the system takes now; whether that is everything. An error is met again by whoever writes next.
+    /// Writes what the system takes now; whether that is everything. The next write meets an error again.
     pub(crate) fn write_now(&mut self) -> bool {
         let mut context = Context::from_waker(std::task::Waker::noop());
         loop {

@@ -12,7 +12,8 @@ use crate::credential::{Claim, Secret};
 use crate::frame::Frame;
 use crate::header::{Bounds, Kind, REPLY_HEAD_BYTES, Role, flag};
 use crate::hello::Hello;
-use crate::outbox::{Outbox, Outgoing};
+use crate::outbox::Outbox;
+use crate::output::Outgoing;
 use crate::refusal::{Reason, Refusal};
 use crate::traffic::Traffic;
 
