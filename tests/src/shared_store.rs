@@ -52,7 +52,9 @@ pub(crate) fn environment() -> Result<Vec<(String, String)>, String> {
 /// The arguments by which `amphora check` finds the store of a server with this environment; `None` if it is in its data
 /// folder.
 pub(crate) fn check_arguments(environment: &[(String, String)]) -> Option<Vec<String>> {
-    let value = |name: &str| environment.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
+    // An empty value is none, as it is for the server.
+    let given: Vec<_> = environment.iter().filter(|(_, value)| !value.is_empty()).collect();
+    let value = |name: &str| given.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let (metadata, content) = (value(METADATA_URL)?, value(CONTENT_URL)?);
     let mut arguments = vec!["--metadata-url".to_owned(), metadata, "--content-url".to_owned(), content];
     // As much as a check of a data folder reads.
