@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::check_elsewhere::Scratch;
+use super::holders;
 use super::output::{Printer, Row, listed, size_text};
 use super::progress::Line;
 use crate::config::{Env, MetadataUrl, SocketPath, content, default_socket};
@@ -25,8 +26,6 @@ use crate::failure::{Failure, with_causes};
 
 /// How much content that was read stays on the local disk at a time.
 const CACHE_BYTES: u64 = 256 << 20;
-/// The socket of the systemd unit's fd holder.
-const HOLDER: &str = "/run/amphora-holder/holder.sock";
 
 /// The store to move.
 #[derive(Debug, Args)]
@@ -195,18 +194,9 @@ impl Migrate {
     }
 
     fn holders(&self, dir: &Path, env: Env<'_>) -> Result<Vec<SocketPath>, Failure> {
-        if let Some(named) = &self.holder_endpoint {
-            return Ok(vec![named.clone()]);
-        }
-        if let Some(named) = env("AMPHORA_HOLDER_ENDPOINT").filter(|named| !named.is_empty()) {
-            let named = named.to_string_lossy();
-            let parsed = named.parse().map_err(|why| format!("AMPHORA_HOLDER_ENDPOINT \"{named}\": {why}"));
-            return parsed.map(|socket| vec![socket]).map_err(Failure::usage);
-        }
-        let packaged = SocketPath::new(Path::new(HOLDER)).map_err(Failure::usage)?;
         // A path that is too long for a socket has no holder.
-        let own = default_socket(dir, "admin").map(|admin| admin.holder_beside());
-        Ok(own.into_iter().chain([packaged]).collect())
+        let own = default_socket(dir, "admin").ok().map(|admin| admin.holder_beside());
+        holders::sockets(self.holder_endpoint.as_ref(), own, env)
     }
 }
 

@@ -14,6 +14,7 @@ mod examples;
 mod grant;
 mod handover;
 mod hidden;
+mod holders;
 mod key;
 mod layers;
 mod link;

@@ -14,14 +14,14 @@ use std::time::Duration;
 
 use super::content::Damage;
 use super::{Checked, Options, Phase, Progress, Report, affected, content, objects};
-use crate::blob::{self, Blobs, Remote};
+use crate::blob::{self, Blobs};
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::grant::{KeyCopies, KeyPlace};
 use crate::meta::Meta;
 use crate::meta::fjall_engine::{self, Checkpoints, Place, Standby};
 use crate::meta::log::{Claim, Log, Standing};
-use crate::remote::{BucketVault, ContentBucket, MetaPlaces, open_reading};
+use crate::remote::{BucketVault, ContentBucket, open_blobs_reading, open_reading};
 use crate::store::header;
 
 /// Where the parts of a store are.
@@ -108,23 +108,13 @@ fn check(meta: &Meta, place: &Elsewhere, scratch: &Path, depth: Depth, options: 
     header::check_format(&head)?;
     let bucket = open_reading(&*snapshot, place.content.clone())?;
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
-    let epoch = header::next_epoch(&*snapshot)?;
-    let (dir, blobs) = (scratch.join("content"), blob::Options::default());
+    let dir = scratch.join("content");
     let blobs = match depth {
-        Depth::Checksums => {
-            let places = Arc::new(MetaPlaces(meta.clone()));
-            let cache_bytes = place.content.cache_bytes;
-            let remote = Remote {
-                bucket: bucket.clone(),
-                places,
-                cache_bytes,
-                last_epoch: head.epoch,
-                last_opening: None,
-                opening: None,
-            };
-            Blobs::open_remote(disk.clone(), &dir, epoch, meta.poison(), blobs, remote)?
+        Depth::Checksums => open_blobs_reading(meta, &disk, &dir, &bucket, place.content.cache_bytes)?,
+        Depth::Records | Depth::Objects => {
+            let epoch = header::next_epoch(&*snapshot)?;
+            Blobs::open(disk.clone(), &dir, epoch, meta.poison(), blob::Options::default())?
         }
-        Depth::Records | Depth::Objects => Blobs::open(disk.clone(), &dir, epoch, meta.poison(), blobs)?,
     };
     let key = key_place(&bucket, &disk, scratch, options)?;
     let checked = Checked::new(snapshot, blobs, options.progress);

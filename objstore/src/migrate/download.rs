@@ -32,7 +32,6 @@ pub(super) struct Download<'a> {
     pub meta: &'a Meta,
     pub remote: &'a Blobs,
     pub local: &'a Blobs,
-    pub quarantined: HashSet<u64>,
     pub counts: Counts<'a>,
 }
 
@@ -50,10 +49,7 @@ impl<'a> Download<'a> {
                     Place::File if blob.sums => self.fetch_blob(id, &blob),
                     Place::File => self.fetch_file(id),
                 };
-                match fetched {
-                    Err(error) if super::is_damage(&error) && self.quarantined.contains(&id) => {}
-                    fetched => self.counts.judge(id, fetched)?,
-                }
+                self.counts.judge(id, fetched)?;
                 self.counts.blob_done();
                 // Bounds what was read and stays here.
                 self.remote.tend()
@@ -93,7 +89,7 @@ impl<'a> Download<'a> {
             let length = STEP.min(blob.length - at);
             let read = verified_blob(self.remote, &*snapshot, id, blob, at, length);
             let bytes = match read {
-                Err(error) if super::is_damage(&error) && self.quarantined.contains(&id) => {
+                Err(error) if self.counts.is_known(id, &error) => {
                     self.remote.read_file(BlobId(id), at, usize::try_from(length).unwrap_or(0))?
                 }
                 read => read?,

@@ -13,8 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::download::Download;
-use super::{Counts, Options, Report, blobs, owner, records, root_created};
-use crate::blob::{self, Blobs, Remote};
+use super::{Counts, Options, Report, owner, put_header, records, root_created};
+use crate::blob::{self, Blobs};
 use crate::bucket::Bucket;
 use crate::check;
 use crate::disk::{Disk, Poison, RealDisk};
@@ -25,7 +25,7 @@ use crate::meta::{Durability, Meta, fjall_engine};
 use crate::moved;
 use crate::record::key;
 use crate::record::{FORMAT, Header, MOVED, Moved, key::tag};
-use crate::remote::{BucketVault, MetaPlaces, open_reading};
+use crate::remote::{BucketVault, open_blobs_reading, open_reading};
 use crate::store::check_folder;
 
 /// The folder for content that was read, below the data folder.
@@ -98,7 +98,7 @@ fn fetch(options: &Options<'_>, disk: &Arc<dyn Disk>, meta: &Meta) -> Result<Rep
         header::check_format(&head)?;
     }
     let bucket = open_reading(&*snapshot, options.content.clone())?;
-    let report = copy(options, disk, meta, (&bucket, &head))?;
+    let report = copy(options, disk, meta, &bucket)?;
     if !report.problems.is_empty() || marked {
         return Ok(report);
     }
@@ -110,44 +110,19 @@ fn fetch(options: &Options<'_>, disk: &Arc<dyn Disk>, meta: &Meta) -> Result<Rep
     // Nothing may be missing here once the store is no longer valid there.
     disk.sync_everything(&options.dir)?;
     let moved = Some(Moved { place: here, root_created: root_created(&*snapshot)? });
-    let header = Header { format: MOVED, moved, ..head };
-    let written = meta.write(Durability::Synced, move |txn| {
-        header::put(txn, &header);
-        Ok(())
-    });
-    written.wait().map(|()| report)
+    put_header(meta, Header { format: MOVED, moved, ..head }).map(|()| report)
 }
 
 /// Fetches all content.
-fn copy(
-    options: &Options<'_>,
-    disk: &Arc<dyn Disk>,
-    meta: &Meta,
-    (bucket, head): (&Bucket, &Header),
-) -> Result<Report> {
+fn copy(options: &Options<'_>, disk: &Arc<dyn Disk>, meta: &Meta, bucket: &Bucket) -> Result<Report> {
     let read = options.dir.join(READ);
     remove_read(&read)?;
-    let (snapshot, cache_bytes) = (meta.snapshot(), options.content.cache_bytes);
+    let snapshot = meta.snapshot();
     let epoch = header::next_epoch(&*snapshot)?;
-    let places = Arc::new(MetaPlaces(meta.clone()));
-    let remote = Remote {
-        bucket: bucket.clone(),
-        places,
-        cache_bytes,
-        last_epoch: head.epoch,
-        last_opening: None,
-        opening: None,
-    };
-    let remote = Blobs::open_remote(disk.clone(), &read, epoch, meta.poison(), blob::Options::default(), remote)?;
+    let remote = open_blobs_reading(meta, disk, &read, bucket, options.content.cache_bytes)?;
     let content = options.dir.join("content");
     let local = Blobs::open(disk.clone(), &content, epoch, Poison::default(), blob::Options::default())?;
-    let download = Download {
-        meta,
-        remote: &remote,
-        local: &local,
-        quarantined: blobs::quarantined(&*snapshot)?,
-        counts: Counts::new(options.progress, blobs::count(meta.snapshot())?),
-    };
+    let download = Download { meta, remote: &remote, local: &local, counts: Counts::of(meta, options.progress)? };
     let (mut report, damage) = download.run()?.report();
     local.sync_dirty()?;
     if !damage.is_empty() {

@@ -28,7 +28,7 @@ mod tests;
 mod upload;
 mod workers;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,8 +38,10 @@ use parking_lot::Mutex;
 use crate::clock::Random;
 use crate::disk::is_broken;
 use crate::error::{Error, Result, with_source};
-use crate::meta::Read;
+use crate::header;
 use crate::meta::log::Log;
+use crate::meta::{Durability, Meta, Read};
+use crate::record::Header;
 use crate::record::account::Account;
 use crate::record::decode;
 use crate::record::key::{self, tag};
@@ -119,14 +121,18 @@ struct Counts<'a> {
     total: u64,
     bytes: AtomicU64,
     found: AtomicU64,
+    /// Blobs whose damage is known.
+    quarantined: HashSet<u64>,
     /// Damaged blobs that are not quarantined, with the reasons.
     damage: Mutex<BTreeMap<u64, String>>,
 }
 
 impl<'a> Counts<'a> {
-    fn new(progress: &'a (dyn Fn(Progress) + Sync), total: u64) -> Self {
+    /// Counts for the content of a store.
+    fn of(source: &Meta, progress: &'a (dyn Fn(Progress) + Sync)) -> Result<Self> {
+        let (total, quarantined) = (blobs::count(source.snapshot())?, blobs::quarantined(&*source.snapshot())?);
         let (blobs, bytes, found) = Default::default();
-        Self { progress, blobs, total, bytes, found, damage: Mutex::default() }
+        Ok(Self { progress, blobs, total, bytes, found, quarantined, damage: Mutex::default() })
     }
 
     fn copied(&self, bytes: u64) {
@@ -148,9 +154,15 @@ impl<'a> Counts<'a> {
         (self.progress)(Progress { phase: Phase::Content, done, total: self.total, bytes });
     }
 
-    /// Notes damaged content; other errors end the move.
+    /// Whether an error is damage of a blob that is quarantined.
+    fn is_known(&self, blob: u64, error: &Error) -> bool {
+        is_damage(error) && self.quarantined.contains(&blob)
+    }
+
+    /// Notes damage that is not known yet; other errors end the move.
     fn judge(&self, blob: u64, outcome: Result<()>) -> Result<()> {
         match outcome {
+            Err(error) if self.is_known(blob, &error) => Ok(()),
             Err(error) if is_damage(&error) => {
                 self.damage.lock().insert(blob, with_source(&error));
                 Ok(())
@@ -172,6 +184,15 @@ impl<'a> Counts<'a> {
 
 fn is_damage(error: &Error) -> bool {
     matches!(error, Error::Corrupt { .. }) || is_broken(error)
+}
+
+/// Replaces the header, durably.
+fn put_header(meta: &Meta, header: Header) -> Result<()> {
+    let written = meta.write(Durability::Synced, move |txn| {
+        header::put(txn, &header);
+        Ok(())
+    });
+    written.wait()
 }
 
 /// When the root account was made, in nanoseconds since 1970: this tells stores from each other.

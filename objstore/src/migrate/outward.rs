@@ -15,14 +15,14 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::upload::Upload;
-use super::{Counts, Options, Phase, Progress, Report, blobs, owner, records, root_created};
+use super::{Counts, Options, Phase, Progress, Report, owner, put_header, records, root_created};
 use crate::blob::{self, Blobs};
 use crate::check;
 use crate::disk::{Disk, Lock, RealDisk};
 use crate::error::{Error, Result};
 use crate::grant::KeyCopies;
 use crate::header;
-use crate::meta::{Durability, Meta, fjall_engine};
+use crate::meta::{Meta, fjall_engine};
 use crate::moved;
 use crate::record::{FORMAT, Header, MOVED, Moved, UNFINISHED};
 use crate::remote::{self, Claimed};
@@ -109,7 +109,7 @@ fn transfer(options: &Options<'_>, disk: &Arc<dyn Disk>, source: &Source, target
     let bucket = remote::claim(target, options.content.clone(), &*options.random)?;
     bring_key(options, &**disk, &bucket)?;
     let head = header::read(&*target.snapshot())?.unwrap_or_default();
-    let counts = Counts::new(options.progress, blobs::count(source.meta.snapshot())?);
+    let counts = Counts::of(&source.meta, options.progress)?;
     let upload = Upload {
         meta: &source.meta,
         blobs: &source.blobs,
@@ -117,7 +117,6 @@ fn transfer(options: &Options<'_>, disk: &Arc<dyn Disk>, source: &Source, target
         bucket: bucket.bucket(),
         epoch: head.epoch,
         resumed,
-        quarantined: blobs::quarantined(&*source.meta.snapshot())?,
         counts,
         in_parts: Mutex::default(),
     };
@@ -166,23 +165,15 @@ fn mark(options: &Options<'_>, source: &Source, target: &Meta, before: u32) -> R
     let place = format!("{} on {}", options.dir.display(), options.host);
     let moved = Some(Moved { place, root_created: source.root_created });
     let header = Header { format: UNFINISHED, epoch, moved, opening: Vec::new(), ..source.header.clone() };
-    put(target, header)
+    put_header(target, header)
 }
 
 /// Makes the target a store.
 fn finish(source: &Source, target: &Meta, head: Header) -> Result<()> {
-    put(
+    put_header(
         target,
         Header { format: FORMAT, epoch: head.epoch, moved: head.moved, opening: Vec::new(), ..source.header.clone() },
     )
-}
-
-fn put(target: &Meta, header: Header) -> Result<()> {
-    let written = target.write(Durability::Synced, move |txn| {
-        header::put(txn, &header);
-        Ok(())
-    });
-    written.wait()
 }
 
 /// Brings the master key to the bucket, unless a file elsewhere has it.

@@ -8,7 +8,7 @@
 //!
 //! A crash leaves objects that the next run finds, and chunks that no record names, which the store removes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::UNIX_EPOCH;
@@ -47,7 +47,6 @@ pub(super) struct Upload<'a> {
     pub epoch: u32,
     /// Whether an earlier run may have sent some.
     pub resumed: bool,
-    pub quarantined: HashSet<u64>,
     pub counts: Counts<'a>,
     /// Held while an object is sent in parts.
     pub in_parts: Mutex<()>,
@@ -65,7 +64,7 @@ impl<'a> Upload<'a> {
                     Place::File if blob.sums => self.send_blob(id, &blob),
                     Place::File => return Ok(()),
                 };
-                self.judge(id, sent)?;
+                self.counts.judge(id, sent)?;
                 self.counts.blob_done();
                 Ok(())
             },
@@ -76,14 +75,6 @@ impl<'a> Upload<'a> {
         Ok(self.counts)
     }
 
-    /// Notes damage that is not known yet.
-    fn judge(&self, id: u64, sent: Result<()>) -> Result<()> {
-        match sent {
-            Err(error) if super::is_damage(&error) && self.quarantined.contains(&id) => Ok(()),
-            sent => self.counts.judge(id, sent),
-        }
-    }
-
     /// Compares a packed blob with its checksum. Its segment is sent as a whole.
     fn verify(&self, id: u64, blob: &Blob) -> Result<()> {
         verified_blob(self.blobs, &*self.meta.snapshot(), id, blob, 0, blob.length).map(drop)
@@ -92,7 +83,7 @@ impl<'a> Upload<'a> {
     fn send_blob(&self, id: u64, blob: &Blob) -> Result<()> {
         let bytes = Verified { meta: self.meta.clone(), blobs: self.blobs.clone(), id, blob: *blob };
         match self.send(&format!("blobs/{id:016x}"), blob.length, bytes) {
-            Err(error) if super::is_damage(&error) && self.quarantined.contains(&id) => {
+            Err(error) if self.counts.is_known(id, &error) => {
                 // What is left of it: each block is compared again when it is read.
                 self.send(&format!("blobs/{id:016x}"), blob.length, Plain(self.blobs.file(BlobId(id))?))
             }
@@ -143,7 +134,7 @@ impl<'a> Upload<'a> {
             }
             let found = self.blobs.file(BlobId(id));
             let sent = found.and_then(|file| self.send_file(id, &file, &places, (&mut group, &numbers)));
-            self.judge(id, sent)?;
+            self.counts.judge(id, sent)?;
             self.counts.blob_done();
         }
         self.save(&mut group, &numbers)
@@ -190,7 +181,7 @@ impl<'a> Upload<'a> {
                 if let Ok(Some(at)) = &outcome {
                     sent.lock().push((piece.blob, piece.index, *at));
                 }
-                self.judge(piece.blob, outcome.map(drop))
+                self.counts.judge(piece.blob, outcome.map(drop))
             },
         )?;
         let (zeros, sent): (Vec<_>, Vec<_>) = sent.into_inner().into_iter().partition(|(_, _, at)| at.object == 0);

@@ -117,6 +117,22 @@ pub(crate) fn open_reading(read: &dyn Read, content: ContentBucket) -> Result<Bu
     Ok(bucket)
 }
 
+/// Opens the blobs of a bucket that is only read; what was read lies in `folder`.
+pub(crate) fn open_blobs_reading(
+    meta: &Meta,
+    disk: &Arc<dyn Disk>,
+    folder: &Path,
+    bucket: &Bucket,
+    cache_bytes: u64,
+) -> Result<Blobs> {
+    let snapshot = meta.snapshot();
+    let last_epoch = header::read(&*snapshot)?.map_or(0, |header| header.epoch);
+    let epoch = header::next_epoch(&*snapshot)?;
+    let places = Arc::new(MetaPlaces(meta.clone()));
+    let remote = Remote { bucket: bucket.clone(), places, cache_bytes, last_epoch, last_opening: None, opening: None };
+    Blobs::open_remote(disk.clone(), folder, epoch, meta.poison(), blob::Options::default(), remote)
+}
+
 fn known_or_new(meta: &Meta, random: &dyn Random) -> Result<ContentPlace> {
     let snapshot = meta.snapshot();
     if let Some(place) = place(&*snapshot)? {

@@ -1,6 +1,6 @@
 //! `amphora umount`, which also works without a server.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use fuse::MountpointState;
@@ -9,13 +9,11 @@ use proto::amphora::admin::v1 as admin;
 use tonic::Code;
 
 use crate::cli::client::{Client, absolute, answer, is_absent, own_node};
+use crate::cli::holders;
 use crate::config::{Env, SocketPath};
 use crate::failure::{Failure, with_causes};
 use crate::mounts::{Unmounting, resolve, unmount_without_server};
 use crate::node::own::OwnNode;
-
-/// The socket of the systemd unit's fd holder.
-const HOLDER: &str = "/run/amphora-holder/holder.sock";
 
 /// What to unmount.
 #[derive(Debug, Args)]
@@ -76,16 +74,7 @@ impl Umount {
 
     /// The sockets at which a holder may listen.
     fn holder_sockets(&self, admin: &SocketPath, env: Env<'_>) -> Result<Vec<SocketPath>, Failure> {
-        if let Some(named) = &self.holder_endpoint {
-            return Ok(vec![named.clone()]);
-        }
-        if let Some(named) = env("AMPHORA_HOLDER_ENDPOINT").filter(|named| !named.is_empty()) {
-            let named = named.to_string_lossy();
-            let parsed = named.parse().map_err(|why| format!("AMPHORA_HOLDER_ENDPOINT \"{named}\": {why}"));
-            return parsed.map(|socket| vec![socket]).map_err(Failure::usage);
-        }
-        let packaged = SocketPath::new(Path::new(HOLDER)).map_err(Failure::usage)?;
-        Ok(vec![admin.holder_beside(), packaged])
+        holders::sockets(self.holder_endpoint.as_ref(), Some(admin.holder_beside()), env)
     }
 }
 
