@@ -9,8 +9,8 @@ use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, StalledStreamProt
 /// short for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A client for one endpoint, with path-style addresses (`http://127.0.0.1:PORT/BUCKET/KEY`) and no retries: a
-/// request that fails once is a finding, not noise.
+/// A client for one endpoint, with path-style addresses (`http://127.0.0.1:PORT/BUCKET/KEY`) and, where the
+/// store is on this machine, no retries: a request that fails once is a finding, not noise.
 pub fn s3client(endpoint: &str, key: &str, secret: &str) -> aws_sdk_s3::Client {
     let config = aws_sdk_s3::Config::builder()
         .behavior_version(BehaviorVersion::latest())
@@ -19,11 +19,21 @@ pub fn s3client(endpoint: &str, key: &str, secret: &str) -> aws_sdk_s3::Client {
         .region(Region::new("us-east-1"))
         .credentials_provider(Credentials::new(key, secret, None, None, "tests"))
         .force_path_style(true)
-        .retry_config(RetryConfig::disabled())
+        .retry_config(retries())
         .timeout_config(TimeoutConfig::builder().connect_timeout(TIMEOUT).build())
         .stalled_stream_protection(StalledStreamProtectionConfig::enabled().grace_period(TIMEOUT).build())
         .build();
     aws_sdk_s3::Client::from_conf(config)
+}
+
+/// A server whose log is elsewhere may say SlowDown or start again when the log is
+/// slow, which the default of the SDKs outlasts.
+fn retries() -> RetryConfig {
+    if std::env::var_os(tests::shared_store::METADATA).is_some() {
+        RetryConfig::standard().with_max_attempts(8)
+    } else {
+        RetryConfig::disabled()
+    }
 }
 
 /// A test of the client against a listener that answers one request, without a server.

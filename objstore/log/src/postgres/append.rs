@@ -4,6 +4,8 @@
 //!   all rows; or none.
 //! - An append whose answer does not come in time, or whose connection ends, is indeterminate. The connection is closed;
 //!   the next append makes a new one.
+//! - An append for which PostgreSQL finds no partition inserted nothing. It is made once more with a new connection,
+//!   because of [outdated lists of partitions](super::partitions).
 
 use std::sync::Arc;
 
@@ -66,7 +68,7 @@ async fn run(inner: Arc<Inner>, mut requests: UnboundedReceiver<Request>) {
             Ok(open) => {
                 session = Some(Arc::clone(&open));
                 let inner = Arc::clone(&inner);
-                under_way.push(async move { done(inner.append(&open, batch).await) });
+                under_way.push(async move { done(inner.append(&open, &batch).await) });
             }
             Err(error) => done(Err(error)),
         }
@@ -78,16 +80,32 @@ impl Inner {
     /// A connection, and the partitions that the batch goes to.
     async fn ready(self: &Arc<Self>, open: Option<Arc<Session>>, batch: &Batch) -> Result<Arc<Session>> {
         self.partitions_for(batch.last()).await?;
-        if let Some(session) = open {
-            return Ok(session);
+        match open {
+            Some(session) => Ok(session),
+            None => Ok(Arc::new(self.appending().await?)),
         }
+    }
+
+    /// A new connection with the statement prepared.
+    pub(super) async fn appending(&self) -> Result<Session> {
         let mut session = Session::open(&self.settings, &self.tls).await?;
         let types = [Type::INT8, Type::INT8, Type::INT8, Type::BYTEA_ARRAY];
         session.append = Some(session.client.prepare_typed(APPEND, &types).await.map_err(unavailable)?);
-        Ok(Arc::new(session))
+        Ok(session)
     }
 
-    async fn append(&self, session: &Session, batch: Batch) -> Result<()> {
+    /// Appends, with a new connection if this one does not know the partition.
+    pub(super) async fn append(&self, session: &Session, batch: &Batch) -> Result<()> {
+        let Some(missing) = self.insert(session, batch).await? else { return Ok(()) };
+        tracing::debug!(error = %missing, first = batch.first, "an append is made once more with a new connection");
+        // Others may be under way on it.
+        session.retire();
+        let again = self.insert(&self.appending().await?, batch).await?;
+        again.map_or(Ok(()), Err)
+    }
+
+    /// Inserts the entries. Returns the error by which PostgreSQL said that a number belongs to no partition.
+    pub(super) async fn insert(&self, session: &Session, batch: &Batch) -> Result<Option<Error>> {
         let Some(statement) = &session.append else { return Err(Error::Unavailable { why: "not prepared".into() }) };
         let bodies: Vec<&[u8]> = batch.bodies.iter().map(Bytes::as_ref).collect();
         let (shard, epoch, first) = (self.shard(), stored(batch.epoch), stored(batch.first));
@@ -105,12 +123,12 @@ impl Inner {
             // No partition: it was dropped behind a trim, or never made.
             Some(Err(error)) if error.code() == Some(&SqlState::CHECK_VIOLATION) => {
                 let trimmed = self.first(&session.client).await? > batch.first;
-                Err(if trimmed { Error::Taken { number: batch.first } } else { failed("an append", &error) })
+                if trimmed { Err(Error::Taken { number: batch.first }) } else { Ok(Some(failed("an append", &error))) }
             }
             Some(Err(error)) => Err(failed("an append", &error)),
             Some(Ok(_)) if session.is_warned() => indeterminate("PostgreSQL warned before it acknowledged an append"),
             Some(Ok(0)) => Err(Error::Fenced { epoch: batch.epoch }),
-            Some(Ok(rows)) if rows == batch.bodies.len() as u64 => Ok(()),
+            Some(Ok(rows)) if rows == batch.bodies.len() as u64 => Ok(None),
             Some(Ok(_)) => indeterminate("PostgreSQL inserted another number of rows than it was given"),
         }
     }

@@ -42,6 +42,9 @@ use crate::standing::Standing;
 pub use self::password::Env;
 pub use self::settings::{Copies, Settings};
 
+/// For how long entries are read with one connection: it may not know the newest [partition](partitions).
+const READ_FOR: Duration = Duration::from_secs(30);
+
 /// A client of a log in PostgreSQL.
 pub struct Postgres {
     inner: Arc<Inner>,
@@ -135,7 +138,15 @@ impl Drop for Postgres {
 impl Inner {
     /// Lends the connection for calls, after connecting if necessary.
     async fn lend(&self) -> Result<Lent<'_>> {
+        self.control.lock().await.take_if(|session| session.age() > READ_FOR);
         self.lend_from(&self.control).await
+    }
+
+    /// Lends a new connection, which takes the place of the one for calls.
+    async fn lend_new(&self) -> Result<Lent<'_>> {
+        let mut place = self.control.lock().await;
+        *place = None;
+        Ok(Lent { session: Session::open(&self.settings, &self.tls).await?, place })
     }
 
     async fn lend_from<'a>(&self, place: &'a Mutex<Option<Session>>) -> Result<Lent<'a>> {

@@ -37,7 +37,8 @@ pub(super) async fn create(client: &Client, settings: &Settings) -> Result<()> {
 
 impl Inner {
     pub(super) async fn fence(self: &Arc<Self>, claim: &Claim) -> Result<Tenure> {
-        let mut lent = self.lend().await?;
+        // It reads the list of partitions after the owner's row is changed, when no append can use a newer one.
+        let mut lent = self.lend_new().await?;
         let taken = self.take_over(&mut lent.session.client, claim).await;
         let (tenure, entries) = lent.give_back(taken)?;
         self.partitions.begin(entries, tenure.tail.next);

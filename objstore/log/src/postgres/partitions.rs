@@ -2,6 +2,10 @@
 //!
 //! - A partition `amphora.log_SHARD_INDEX` has the numbers from INDEX times the log's partition size. It is made as a
 //!   table of its own and then attached, which keeps no append waiting.
+//! - A connection that reads the list of partitions for the first time, while another attaches one, can keep the list
+//!   without it until the next one is attached (seen with PostgreSQL 15). Such a connection refuses appends to the
+//!   partition, and does not find its entries. So an append that finds no partition is repeated with a new connection, a
+//!   takeover always has a new one, and one that reads is replaced after [`READ_FOR`](super::READ_FOR).
 //!
 //! A crash leaves a partition that was made or not, and dropped or not; the next owner makes, and the next trim drops.
 
@@ -60,7 +64,7 @@ impl Inner {
         Ok(())
     }
 
-    async fn make_partitions(&self, last: u64) -> Result<()> {
+    pub(super) async fn make_partitions(&self, last: u64) -> Result<()> {
         let mut lent = self.lend().await?;
         let entries = self.partitions.entries.load(Ordering::Acquire);
         let mut outcome = Ok(());

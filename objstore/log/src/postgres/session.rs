@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 use tokio_postgres::error::{Severity, SqlState};
@@ -25,6 +25,8 @@ pub(super) struct Session {
     /// The statement of [`append`](super::append).
     pub append: Option<Statement>,
     warned: Arc<AtomicBool>,
+    retired: AtomicBool,
+    since: Instant,
     task: JoinHandle<()>,
 }
 
@@ -35,7 +37,8 @@ impl Session {
             let (client, connection) = settings.config.connect(tls.clone()).await.map_err(unconnected)?;
             let warned = Arc::new(AtomicBool::new(false));
             let task = tokio::spawn(serve(connection, Arc::clone(&warned)));
-            let session = Self { client, append: None, warned, task };
+            let (retired, since) = (AtomicBool::new(false), Instant::now());
+            let session = Self { client, append: None, warned, retired, since, task };
             check(&session.client, settings.copies).await?;
             Ok(session)
         };
@@ -47,7 +50,17 @@ impl Session {
 
     /// Whether it can be used for another call.
     pub fn is_open(&self) -> bool {
-        !self.client.is_closed() && !self.is_warned()
+        !self.client.is_closed() && !self.is_warned() && !self.retired.load(Ordering::Acquire)
+    }
+
+    /// For how long it has been open.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Takes no further call. What is under way on it goes on.
+    pub fn retire(&self) {
+        self.retired.store(true, Ordering::Release);
     }
 
     /// Ends it: what is under way on it is lost.

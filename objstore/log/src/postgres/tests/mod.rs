@@ -60,6 +60,38 @@ fn a_log_in_postgresql_keeps_every_guarantee() {
 }
 
 #[test]
+fn a_connection_that_misses_a_partition_costs_no_append() {
+    let cluster = need_cluster!(&[]);
+    let mut settings = settings(&cluster, 4);
+    settings.partition_entries = 2;
+    let log = Postgres::open(settings).unwrap();
+    let epoch = log.fence(&claim("a")).unwrap().epoch;
+    append(&log, epoch, 1).unwrap();
+    let batch = move |first| Batch { epoch, first, bodies: vec![body(first)] };
+    for round in 1..=400 {
+        let missed = log.call(|inner| async move {
+            let (session, next) = (inner.appending().await?, round * 2);
+            // It reads the list of partitions for the first time while the next one is attached.
+            let wait = tokio::time::sleep(Duration::from_micros(round * 37 % 5_000));
+            let taken = async { (wait.await, inner.insert(&session, &batch(1)).await).1 };
+            let (made, taken) = tokio::join!(inner.make_partitions(next), taken);
+            assert_eq!((made, taken), (Ok(()), Err(Error::Taken { number: 1 })));
+            let missed = inner.insert(&session, &batch(next)).await?.is_some();
+            if missed {
+                inner.append(&session, &batch(next)).await?;
+                assert!(!session.is_open(), "it is not used again");
+            }
+            Ok(missed)
+        });
+        if missed.unwrap() {
+            println!("a connection missed a partition in round {round}");
+            return;
+        }
+    }
+    println!("no connection of this PostgreSQL missed a partition");
+}
+
+#[test]
 fn partitions_are_made_ahead_and_dropped_behind() {
     let cluster = need_cluster!(&[]);
     let mut settings = settings(&cluster, 3);
