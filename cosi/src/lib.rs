@@ -33,7 +33,8 @@ mod v1alpha2;
 use std::sync::Arc;
 use std::time::Duration;
 
-use objstore::Store;
+use ::rpc::driver_name::{self, is_driver_name};
+use objstore::{Error, Result, Store};
 use tonic::service::Routes;
 
 use rate::CreationRate;
@@ -57,6 +58,16 @@ pub struct Config {
     pub issuer: Option<String>,
     /// The age of a new bucket at which its creation is answered (`rate.rs`); zero disables the wait.
     pub answer_delay: Duration,
+}
+
+impl Config {
+    /// Refuses a name that COSI does not allow (COSI v1alpha1 and v1alpha2, DriverGetInfoResponse).
+    pub fn check(&self) -> Result<()> {
+        match is_driver_name(&self.driver_name) {
+            true => Ok(()),
+            false => Err(Error::invalid("COSI driver name", &self.driver_name, driver_name::RULE)),
+        }
+    }
 }
 
 /// The services of all versions, for one socket.

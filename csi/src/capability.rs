@@ -64,6 +64,12 @@ impl AccessMode {
         matches!(self, Self::MultiNodeSingleWriter | Self::MultiNodeMultiWriter)
     }
 
+    /// Whether a volume is shown at one target only. The two modes before SINGLE_NODE_SINGLE_WRITER and
+    /// SINGLE_NODE_MULTI_WRITER have its rules (CSI v1.12, NodePublishVolume).
+    pub(crate) fn has_one_target(self) -> bool {
+        self.is_single_node() && self != Self::SingleNodeMultiWriter
+    }
+
     /// Whether the volume is read-only.
     pub(crate) fn is_read_only(self) -> bool {
         matches!(self, Self::SingleNodeReaderOnly | Self::MultiNodeReaderOnly)

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use tonic::Status;
 
 use crate::credentials::Ticket;
+use crate::size_limit::MAP_BYTES_MAX;
 
 /// Marks the volume as read-only.
 const READ_ONLY: &str = "amphora/readonly";
@@ -21,6 +22,9 @@ const AUTHORITY: &str = "amphora/authority";
 const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----";
 /// The largest authority in bytes.
 const AUTHORITY_BYTES_MAX: usize = 16 << 10;
+
+/// The most bytes of the other entries: names, and a ticket.
+const REST_BYTES_MAX: usize = 1 << 10;
 
 /// A publish context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,9 +62,23 @@ impl PublishContext {
     }
 }
 
+/// Refuses an authority beside which a ticket has no room in a publish context (CSI v1.12, Size Limits).
+pub(crate) fn check_authority(pem: Option<&str>) -> Result<(), Status> {
+    let bytes = pem.map_or(0, str::len);
+    match bytes <= MAP_BYTES_MAX - REST_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Status::failed_precondition(format!(
+            "the certificates of the store's authority have {bytes} bytes, and a publish context has room for {}: give each \
+             node a file of them (--ca)",
+            MAP_BYTES_MAX - REST_BYTES_MAX
+        ))),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::size_limit::bytes;
 
     #[test]
     fn the_node_reads_what_the_controller_wrote() {
@@ -71,6 +89,18 @@ mod tests {
                 assert_eq!(PublishContext::parse(&context.entries()).unwrap(), context);
             }
         }
+    }
+
+    #[test]
+    fn a_publish_context_is_within_the_limit_of_its_field() {
+        let ticket = Ticket::parse(&format!("amt1-{}", "0".repeat(512)));
+        assert!(ticket.is_some());
+        let largest = "x".repeat(MAP_BYTES_MAX - REST_BYTES_MAX);
+        check_authority(None).unwrap();
+        check_authority(Some(&largest)).unwrap();
+        let context = PublishContext { read_only: true, ticket, authority: Some(largest.clone()) };
+        assert!(bytes(&context.entries()) <= MAP_BYTES_MAX);
+        assert_eq!(check_authority(Some(&format!("{largest}x"))).unwrap_err().code(), tonic::Code::FailedPrecondition);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use objstore::store::{Bucket, Stats, Usage};
 use proto::csi::v1::VolumeCondition;
 
-use crate::disk;
+use crate::{disk, size_limit};
 
 /// What is wrong with a volume, as a message for people.
 pub(crate) fn fault(bucket: &Bucket, usage: &Usage, stats: &Stats) -> Option<String> {
@@ -28,7 +28,7 @@ pub(crate) fn fault(bucket: &Bucket, usage: &Usage, stats: &Stats) -> Option<Str
 /// The condition of a volume with this fault, or of a healthy one.
 pub(crate) fn condition(fault: Option<String>, healthy: &str) -> VolumeCondition {
     let abnormal = fault.is_some();
-    VolumeCondition { abnormal, message: fault.unwrap_or_else(|| healthy.to_owned()) }
+    VolumeCondition { abnormal, message: size_limit::message(fault.unwrap_or_else(|| healthy.to_owned())) }
 }
 
 #[cfg(test)]

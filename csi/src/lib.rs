@@ -38,6 +38,7 @@ mod path;
 mod rpc;
 pub mod sealed;
 pub mod secret;
+mod size_limit;
 mod status;
 mod topology;
 mod volume_id;
@@ -48,6 +49,7 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use ::rpc::driver_name::{self, is_driver_name};
 use objstore::store::Bucket;
 use objstore::{Error, Result, Store};
 use proto::csi::v1::controller_server::ControllerServer;
@@ -105,12 +107,8 @@ pub struct Config {
 impl Config {
     /// Refuses names that CSI does not allow (CSI v1.12, GetPluginInfo and NodeGetInfo).
     pub fn check(&self) -> Result<()> {
-        let name = self.driver_name.as_bytes();
-        let inner = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
-        let ends = [name.first(), name.last()].iter().all(|end| end.is_some_and(u8::is_ascii_alphabetic));
-        if !(1..=63).contains(&name.len()) || !name.iter().all(inner) || !ends {
-            let why = "use a domain name of at most 63 letters, digits, dots and hyphens, with a letter at both ends";
-            return Err(Error::invalid("CSI driver name", &self.driver_name, why));
+        if !is_driver_name(&self.driver_name) {
+            return Err(Error::invalid("CSI driver name", &self.driver_name, driver_name::RULE));
         }
         if !is_node_id(&self.node_id) {
             let why = "use 1 to 128 visible ASCII characters without \"/\"";

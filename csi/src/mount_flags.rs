@@ -6,6 +6,7 @@
 use tonic::Status;
 
 use crate::bind::BindFlags;
+use crate::size_limit::MAP_BYTES_MAX;
 
 /// The longest SELinux context.
 const CONTEXT_BYTES_MAX: usize = 1024;
@@ -33,6 +34,12 @@ impl MountFlags {
     /// Parses options, each of which may hold several separated by commas.
     pub(crate) fn parse(given: &[String]) -> Result<Self, Status> {
         let mut flags = Self::default();
+        let bytes: usize = given.iter().map(String::len).sum();
+        if bytes > MAP_BYTES_MAX {
+            return Err(Status::invalid_argument(format!(
+                "the mount options have {bytes} bytes; use at most {MAP_BYTES_MAX}"
+            )));
+        }
         for (place, option) in given.iter().flat_map(|list| options(list)).enumerate() {
             if !flags.take(option) {
                 return Err(Status::invalid_argument(format!(
@@ -139,6 +146,14 @@ mod tests {
         assert_eq!((flags.uid, flags.gid, flags.prefix.as_str()), (Some(1000), Some(0), "a/b"));
         assert_eq!(flags.bind, BindFlags { read_only: true, no_exec: true, ..Default::default() });
         assert!(!parse(&["ro", "rw"]).unwrap().bind.read_only, "the last of two counts");
+    }
+
+    #[test]
+    fn options_are_no_longer_than_their_field() {
+        let list = |bytes: usize| format!("prefix={}", "a/".repeat(bytes))[..bytes].to_owned();
+        assert!(parse(&[&list(2048), &"ro,".repeat(700)[..2048]]).is_ok_and(|flags| flags.bind.read_only));
+        let refused = parse(&[&list(2049), &"ro,".repeat(700)[..2048]]).unwrap_err();
+        assert!(refused.code() == tonic::Code::InvalidArgument && refused.message().contains("4097"), "{refused}");
     }
 
     #[test]

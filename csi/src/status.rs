@@ -46,6 +46,8 @@ mod tests {
             (of(Error::Busy { what: "w".into() }), Code::Aborted),
             (of(Error::Poisoned { why: "w".into() }), Code::Unavailable),
             (of(Error::io("w", std::io::Error::from_raw_os_error(5))), Code::Internal),
+            (of(Error::io("w", std::io::Error::from_raw_os_error(28))), Code::ResourceExhausted),
+            (of(Error::io("w", std::io::Error::from_raw_os_error(122))), Code::ResourceExhausted),
         ];
         for (status, code) in cases {
             assert_eq!(status.code(), code, "{status}");

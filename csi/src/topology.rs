@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 use objstore::{Error, Result};
 use proto::csi::v1::Topology as Wire;
+use rpc::driver_name::is_domain;
 
 /// The most segments. Kubernetes labels each node with all of them.
 const SEGMENTS_MAX: usize = 8;
@@ -87,7 +88,7 @@ fn is_name(text: &str) -> bool {
 }
 
 fn is_prefix(text: &str) -> bool {
-    is_name(text) && text.bytes().all(|byte| !byte.is_ascii_uppercase() && byte != b'_')
+    text.len() <= PART_BYTES_MAX && is_domain(text) && text.bytes().all(|byte| !byte.is_ascii_uppercase())
 }
 
 #[cfg(test)]
@@ -122,6 +123,9 @@ mod tests {
             "zone=-a",
             "a/b/c=1",
             "UPPER.example/zone=1",
+            "a..example/zone=1",
+            "a-.example/zone=1",
+            "a_b.example/zone=1",
             "zone=1,Zone=2",
             "a.example/zone=1,rack=2",
             &format!("{long}=1"),

@@ -9,8 +9,8 @@ use objstore::name::BucketName;
 use sha2::{Digest, Sha256};
 use tonic::Status;
 
-/// The longest requested name in bytes (CSI v1.12, Size Limits).
-const NAME_BYTES_MAX: usize = 128;
+use crate::size_limit::STRING_BYTES_MAX;
+
 /// The most readable characters kept of a name: with prefix, hyphens and hash, at most 63.
 const READABLE_CHARS_MAX: usize = 36;
 /// Bytes of the hash that are kept.
@@ -41,9 +41,12 @@ fn bucket_name(prefix: &str, name: &str) -> Result<BucketName, Status> {
     if name.is_empty() {
         return Err(Status::invalid_argument("name is missing"));
     }
-    if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+    // The banned characters of CreateVolumeRequest.name: white space is none of them.
+    let banned = |letter: char| letter.is_control() && !matches!(letter, '\t' | '\n' | '\r');
+    if name.len() > STRING_BYTES_MAX || name.contains(banned) {
+        let shown: String = name.chars().take(STRING_BYTES_MAX).collect();
         return Err(Status::invalid_argument(format!(
-            "name {name:?} is not valid: use at most {NAME_BYTES_MAX} bytes without control characters"
+            "name {shown:?} is not valid: use at most {STRING_BYTES_MAX} bytes without control characters"
         )));
     }
     match name.parse() {
@@ -112,8 +115,19 @@ mod tests {
     }
 
     #[test]
+    fn every_character_that_the_specification_allows_may_be_in_a_name() {
+        for name in ["a\tb", "a\nb", "a\rb", "\u{a0}", "a/b", "日本", "👩‍👩‍👧", "\u{10ffff}"] {
+            assert!(for_volume(name).is_ok() && for_snapshot(name).is_ok() && for_group(name).is_ok(), "{name:?}");
+        }
+        assert!(for_volume(&"é".repeat(64)).is_ok(), "128 bytes");
+    }
+
+    #[test]
     fn names_out_of_bounds_are_refused() {
-        for name in ["", "a\nb", "A".repeat(129).as_str()] {
+        let banned = ('\0'..='\u{8}').chain(['\u{b}', '\u{c}']).chain('\u{e}'..='\u{1f}').chain('\u{7f}'..='\u{9f}');
+        let banned: Vec<_> = banned.map(|letter| format!("a{letter}b")).collect();
+        assert_eq!(banned.len(), 62);
+        for name in ["", "A".repeat(129).as_str()].into_iter().chain(banned.iter().map(String::as_str)) {
             assert_eq!(for_volume(name).unwrap_err().code(), tonic::Code::InvalidArgument, "{name:?}");
         }
     }

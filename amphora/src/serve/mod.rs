@@ -267,7 +267,7 @@ impl Server {
         listeners.open("S3", s3.serve(ports.s3, listeners.stopped()));
         let source = http::Source::new(Some(store), registry, listeners.stopping());
         listeners.open("HTTP", http::serve(ports.http, source, listeners.stopped()));
-        listeners.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)), &audit);
+        listeners.open_grpc("COSI", cosi, cosi::routes(store.clone(), wiring::cosi(settings, &s3_url)?), &audit);
         let controller = csi::controller_routes(store.clone(), &csi_config);
         match (csi_node, node) {
             (Some(socket), Some(node)) => {

@@ -40,14 +40,16 @@ pub(super) fn store(settings: &Settings) -> objstore::Options {
 }
 
 /// COSI, with the URL of S3 for its Secrets.
-pub(super) fn cosi(settings: &Settings, s3_url: &str) -> cosi::Config {
-    cosi::Config {
+pub(super) fn cosi(settings: &Settings, s3_url: &str) -> Result<cosi::Config, Failure> {
+    let config = cosi::Config {
         driver_name: settings.cosi_driver_name.clone(),
         s3_endpoint_url: settings.s3_endpoint_url.clone().unwrap_or_else(|| s3_url.to_owned()),
         region: settings.region.clone(),
         issuer: settings.cluster_issuer.clone(),
         answer_delay: settings.cosi_answer_delay,
-    }
+    };
+    config.check().map_err(|error| Failure::usage(format!("{error} (--cosi-driver-name)")))?;
+    Ok(config)
 }
 
 /// The certificate of S3, if TLS is configured.

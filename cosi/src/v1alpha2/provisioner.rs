@@ -76,6 +76,8 @@ impl Provisioner for Service {
         let driver = self.driver.clone();
         answer("DriverRevokeBucketAccess", request, |request| async move {
             required("account_id", &request.account_id)?;
+            check_protocol(request.protocol)?;
+            is_by_role(request.authentication_type)?;
             if request.buckets.is_empty() {
                 return Err(Status::invalid_argument("buckets is missing: name the buckets of the access"));
             }
@@ -114,10 +116,7 @@ async fn grant(
     request: DriverGrantBucketAccessRequest,
 ) -> Result<DriverGrantBucketAccessResponse, Status> {
     required("account_name", &request.account_name)?;
-    match &request.protocol {
-        Some(protocol) => require_s3(std::slice::from_ref(protocol))?,
-        None => return Err(Status::invalid_argument("protocol is missing; use S3")),
-    }
+    check_protocol(request.protocol)?;
     let (by_role, modes) = (is_by_role(request.authentication_type)?, modes(&request.buckets)?);
     let buckets = modes.keys().map(|name| BucketInfo {
         bucket_id: name.to_string(),
@@ -199,6 +198,12 @@ fn require_s3(protocols: &[ObjectProtocol]) -> Result<(), Status> {
             other.r#type().as_str_name()
         ))),
     }
+}
+
+/// Refuses a request without the protocol, or with another than S3.
+fn check_protocol(given: Option<ObjectProtocol>) -> Result<(), Status> {
+    let given = given.ok_or_else(|| Status::invalid_argument("protocol is missing; use S3"))?;
+    require_s3(&[given])
 }
 
 /// Whether an access is by a role of a ServiceAccount, not by a key.

@@ -263,6 +263,40 @@ async fn what_is_missing_or_unknown_in_a_grant_is_named() {
     assert_eq!(code(f.revoke("root", &["bc-1"]).await), Code::InvalidArgument);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn every_required_field_is_missed_by_its_name() {
+    let f = fixture().await;
+    let bucket = || driver_revoke_bucket_access_request::AccessedBucket { bucket_id: "bc-1".into() };
+    let good = || DriverRevokeBucketAccessRequest {
+        account_id: "cosi-ba-1".into(),
+        protocol: Some(s3()),
+        authentication_type: key(),
+        buckets: vec![bucket()],
+        ..Default::default()
+    };
+    let s = &f.service;
+    s.driver_revoke_bucket_access(Request::new(good())).await.expect("unknown counts as revoked");
+    let mut refused = Vec::new();
+    for (request, field) in [
+        (DriverRevokeBucketAccessRequest { account_id: String::new(), ..good() }, "account_id"),
+        (DriverRevokeBucketAccessRequest { protocol: None, ..good() }, "protocol"),
+        (DriverRevokeBucketAccessRequest { authentication_type: None, ..good() }, "authentication_type"),
+        (DriverRevokeBucketAccessRequest { buckets: Vec::new(), ..good() }, "buckets"),
+    ] {
+        refused.push((s.driver_revoke_bucket_access(Request::new(request)).await.err(), field));
+    }
+    refused.push((f.create("", &[]).await.err(), "name"));
+    refused.push((f.existing("", &[]).await.err(), "existing_bucket_id"));
+    refused.push((f.delete("").await.err(), "bucket_id"));
+    refused.push((f.grant("", &[("bc-1", ReadOnly)]).await.err(), "account_name"));
+    refused.push((f.grant("ba-1", &[("", ReadOnly)]).await.err(), "bucket_id"));
+    for (status, field) in refused {
+        let status = status.expect(field);
+        assert!(status.code() == Code::InvalidArgument && status.message().contains(field), "{field}: {status}");
+        assert!(status.details().is_empty());
+    }
+}
+
 fn service_account_request(
     name: &str,
     buckets: Asked<'_>,

@@ -69,7 +69,7 @@ impl Wanted {
     }
 
     /// Answers with an existing bucket if it is the requested volume.
-    fn settle(&self, found: &Bucket, config: &Config) -> Result<CreateVolumeResponse, Status> {
+    fn settle(&self, found: &Bucket, config: &Config, is_elsewhere: bool) -> Result<CreateVolumeResponse, Status> {
         let taken = |why: &str| {
             let name = self.bucket.to_string();
             Err(status::of(Error::Exists { noun: Noun::Bucket, name, why: why.into() }))
@@ -85,6 +85,9 @@ impl Wanted {
         }
         if !self.range.admits(found.quota_bytes) {
             return taken("its size is not within the capacity_range");
+        }
+        if is_elsewhere {
+            return taken(&no_such_place(&config.topology));
         }
         Ok(CreateVolumeResponse { volume: Some(describe(found, &config.topology)) })
     }
@@ -105,13 +108,16 @@ impl Wanted {
 impl Controller {
     pub(super) async fn create(self, request: CreateVolumeRequest) -> Result<CreateVolumeResponse, Status> {
         let mut wanted = Wanted::parse(&request, &self.config.driver_name)?;
-        check_place(&request, &self.config.topology)?;
+        let is_elsewhere = is_elsewhere(&request, &self.config.topology);
         let _guard = self.locks.hold(wanted.bucket.as_str())?;
         if let Some(found) = self.find(&wanted.bucket).await? {
-            let answer = wanted.settle(&found, &self.config)?;
+            let answer = wanted.settle(&found, &self.config, is_elsewhere)?;
             self.fill(&found, wanted.template.as_ref(), &request.secrets).await?;
             self.ensure_disk(&found).await?;
             return Ok(answer);
+        }
+        if is_elsewhere {
+            return Err(Status::resource_exhausted(no_such_place(&self.config.topology)));
         }
         if let Some(template) = &wanted.template {
             let found = self.template(template, &request.secrets).await?;
@@ -158,15 +164,14 @@ impl Controller {
     }
 }
 
-/// Refuses a volume that has to be usable in other places than volumes are. CSI v1.12, TopologyRequirement.
-fn check_place(request: &CreateVolumeRequest, topology: &Topology) -> Result<(), Status> {
+/// Whether a volume has to be usable in other places than volumes are. CSI v1.12, TopologyRequirement.
+fn is_elsewhere(request: &CreateVolumeRequest, topology: &Topology) -> bool {
     let asked = request.accessibility_requirements.as_ref().map_or(&[][..], |asked| &asked.requisite);
-    if asked.is_empty() || asked.iter().any(|place| topology.admits(place)) {
-        return Ok(());
-    }
-    Err(Status::resource_exhausted(format!(
-        "volumes can be used in {topology} only (--csi-topology), and none of the requisite topologies lies there"
-    )))
+    !asked.is_empty() && !asked.iter().any(|place| topology.admits(place))
+}
+
+fn no_such_place(topology: &Topology) -> String {
+    format!("volumes can be used in {topology} only (--csi-topology), and none of the requisite topologies lies there")
 }
 
 fn store_source(source: &Type) -> Result<Source, Status> {

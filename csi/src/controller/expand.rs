@@ -27,8 +27,11 @@ impl Controller {
         let _guard = self.locks.hold(id)?;
         let bucket = self.whole(id).await?;
         let is_block = disk::is_block(&bucket);
+        if let Some(why) = kind.and_then(|kind| disk::other_kind(&bucket, &self.config.driver_name, kind)) {
+            return Err(Status::invalid_argument(why));
+        }
         if kind == Some(Kind::Block) && !is_block {
-            return Err(Status::failed_precondition(format!(
+            return Err(Status::invalid_argument(format!(
                 "\"{id}\" was not made as a block volume by this driver; write a larger \"{}\" into it",
                 disk::DISK
             )));

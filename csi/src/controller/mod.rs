@@ -67,6 +67,12 @@ impl Service {
     pub(crate) fn new(store: Store, config: Arc<Config>) -> Self {
         Self(Controller { store, config, locks: Locks::default(), streams: metadata::Streams::default() })
     }
+
+    /// Keeps all calls for a volume, snapshot or group away, as one that is in progress does.
+    #[cfg(test)]
+    pub(crate) fn hold(&self, name: &str) -> crate::locks::Guard {
+        self.0.locks.hold(name).unwrap()
+    }
 }
 
 /// Defines each call: its name in the specification, and the method of [`Controller`] that answers it.

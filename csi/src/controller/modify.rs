@@ -17,6 +17,9 @@ impl Controller {
         request: ControllerModifyVolumeRequest,
     ) -> Result<ControllerModifyVolumeResponse, Status> {
         let id = status::required("volume_id", &request.volume_id)?;
+        if request.mutable_parameters.is_empty() {
+            return Err(Status::invalid_argument("mutable_parameters is missing: name what to change"));
+        }
         let _guard = self.locks.hold(id)?;
         let bucket = self.whole(id).await?;
         let modification = parameters::modification(&request.mutable_parameters).map_err(status::of)?;

@@ -19,7 +19,7 @@ use tonic::Status;
 use super::Controller;
 use super::parameters::SecondWriter;
 use crate::capability::{AccessMode, Capability};
-use crate::context::PublishContext;
+use crate::context::{self, PublishContext};
 use crate::credentials::Ticket;
 use crate::{Nodes, disk, is_node_id, is_provisioned, status};
 
@@ -44,6 +44,8 @@ impl Controller {
         let ticket_suffices = is_provisioned(&bucket, &self.config.driver_name);
         let (node, capability) = (node.to_owned(), mode.name().to_owned());
         let second = SecondWriter::of(&bucket);
+        let authority = self.config.authority.clone().filter(|_| self.config.nodes == Nodes::Any);
+        context::check_authority(authority.as_deref())?;
         let fenced_by = None;
         let publication = Publication { bucket: bucket.name, node, read_only, capability, ticket_suffices, fenced_by };
         if self.check_publication(&publication, second).await? == Others::AreFenced {
@@ -51,7 +53,6 @@ impl Controller {
         }
         self.store.publish(publication.clone()).await.map_err(status::of)?;
         let ticket = self.ticket(&publication).await?;
-        let authority = self.config.authority.clone().filter(|_| ticket.is_some());
         let publish_context = PublishContext { read_only, ticket, authority }.entries();
         Ok(ControllerPublishVolumeResponse { publish_context })
     }

@@ -8,7 +8,7 @@ use tonic::Status;
 use super::Controller;
 use super::parameters::Parameters;
 use crate::capability::Capability;
-use crate::{disk, status};
+use crate::{disk, size_limit, status};
 
 impl Controller {
     pub(super) async fn validate(
@@ -21,7 +21,7 @@ impl Controller {
         }
         let bucket = self.existing(&request.volume_id).await?;
         Ok(match refusal(&request, &bucket, &self.config.driver_name) {
-            Some(message) => ValidateVolumeCapabilitiesResponse { confirmed: None, message },
+            Some(why) => ValidateVolumeCapabilitiesResponse { confirmed: None, message: size_limit::message(why) },
             None => ValidateVolumeCapabilitiesResponse { confirmed: Some(confirm(request)), message: String::new() },
         })
     }

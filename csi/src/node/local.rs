@@ -84,6 +84,10 @@ impl Volumes for Local {
         Ok(Opened { bucket_id: bucket.id, read_only, account: opened.account, credentials: None })
     }
 
+    fn find(&self, volume: &str) -> Result<(), Status> {
+        self.bucket(volume).map(drop)
+    }
+
     fn narrow(&self, stage: &Stage, secrets: &HashMap<String, String>) -> Result<bool, Status> {
         let bucket = self.bucket(&stage.volume)?;
         let opened = access::for_publish(&self.store, &bucket, secrets)?;

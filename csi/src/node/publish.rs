@@ -11,7 +11,7 @@ use proto::csi::v1::{
     NodePublishVolumeRequest, NodePublishVolumeResponse, NodeUnpublishVolumeRequest, NodeUnpublishVolumeResponse,
 };
 use std::path::Path;
-use tonic::Status;
+use tonic::{Code, Status};
 use tracing::warn;
 
 use super::block::device_number;
@@ -36,7 +36,8 @@ impl Inner {
             return self.publish_inline(request, &path, &capability);
         }
         let stage = self.staged(volume, &request.staging_target_path)?;
-        let flags = self.bind_flags(request, &stage, &capability)?;
+        let flags =
+            self.bind_flags(request, &stage, &capability).map_err(|refused| self.differs(volume, &path, refused))?;
         let (shown, stage) = self.shown_for(stage, &capability, &path)?;
         let (mode, kind) = (capability.mode, capability.kind);
         let target = Target { volume: volume.to_owned(), path, mode, kind, flags, shown };
@@ -64,13 +65,26 @@ impl Inner {
         shown.map(|()| NodePublishVolumeResponse {})
     }
 
+    /// The refusal of a capability that the stage does not have: ALREADY_EXISTS at a target that shows the volume (CSI v1.12,
+    /// NodePublishVolume Errors).
+    fn differs(&self, volume: &str, path: &Path, refused: Status) -> Status {
+        let is_shown = self.records.target(path).is_some_and(|known| known.volume == volume);
+        match refused.code() {
+            Code::FailedPrecondition if is_shown => Status::already_exists(refused.message()),
+            _ => refused,
+        }
+    }
+
     fn staged(&self, volume: &str, staging_path: &str) -> Result<Stage, Status> {
         if staging_path.is_empty() {
             return Err(Status::failed_precondition("staging_target_path is missing; the volume has to be staged"));
         }
         let path = path::parse("staging_target_path", staging_path)?;
         let stage = self.records.stage(volume).filter(|stage| stage.path == path);
-        stage.ok_or_else(|| not_staged(volume))
+        match stage {
+            Some(stage) => Ok(stage),
+            None => Err(self.volumes.find(volume).err().unwrap_or_else(|| not_staged(volume))),
+        }
     }
 
     fn bind_flags(
@@ -130,8 +144,9 @@ impl Inner {
         let path = target.path.display();
         self.records.claim_target(target).map_err(status::of)?.map_err(|conflict| match conflict {
             Conflict::NotStaged => not_staged(&target.volume),
-            Conflict::SingleWriter(other) => Status::failed_precondition(format!(
-                "volume \"{}\" has a single writer and is published at \"{}\"; unpublish it there first",
+            Conflict::SingleTarget(other) => Status::failed_precondition(format!(
+                "volume \"{}\" is for one pod at a time by its access mode, and is published at \"{}\"; unpublish it there \
+                 first",
                 target.volume,
                 other.display()
             )),

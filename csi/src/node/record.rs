@@ -136,8 +136,8 @@ struct Kept<T> {
 pub(super) enum Conflict {
     /// The volume is not staged, or no longer.
     NotStaged,
-    /// One of the two has a single-writer mode, and this is the other target.
-    SingleWriter(PathBuf),
+    /// One of the two has a mode for one target, and this is the other target.
+    SingleTarget(PathBuf),
     /// The path shows another volume.
     Taken(Box<Target>),
 }
@@ -318,10 +318,10 @@ impl Known {
         if let Some(found) = self.targets.get(&new.path) {
             return (found != new).then(|| Conflict::Taken(Box::new(found.clone())));
         }
-        let single = |target: &Target| target.mode == AccessMode::SingleNodeSingleWriter;
+        let single = |target: &Target| target.mode.has_one_target();
         let mut others = self.targets.values().filter(|target| target.volume == new.volume);
         let other = others.find(|other| single(other) || single(new))?;
-        Some(Conflict::SingleWriter(other.path.clone()))
+        Some(Conflict::SingleTarget(other.path.clone()))
     }
 }
 
@@ -391,20 +391,37 @@ mod tests {
     }
 
     #[test]
-    fn a_single_writer_has_one_target() {
+    fn the_mode_of_a_volume_says_whether_it_has_one_target() {
         let dir = tempfile::tempdir().unwrap();
         let records = open(dir.path(), "boot");
         records.put_stage(&stage("vol")).unwrap();
         records.put_stage(&stage("other")).unwrap();
-        let single = |path| target("vol", path, AccessMode::SingleNodeSingleWriter);
-        records.claim_target(&single("/a")).unwrap().unwrap();
-        records.claim_target(&single("/a")).unwrap().unwrap();
-        let refused = records.claim_target(&single("/b")).unwrap();
-        assert_eq!(refused, Err(Conflict::SingleWriter("/a".into())));
-        let refused = records.claim_target(&target("vol", "/b", AccessMode::SingleNodeMultiWriter)).unwrap();
-        assert_eq!(refused, Err(Conflict::SingleWriter("/a".into())));
-        let refused = records.claim_target(&target("other", "/a", AccessMode::SingleNodeWriter)).unwrap();
-        assert_eq!(refused, Err(Conflict::Taken(Box::new(single("/a")))));
+        for mode in [AccessMode::SingleNodeSingleWriter, AccessMode::SingleNodeWriter, AccessMode::SingleNodeReaderOnly]
+        {
+            let single = |path| target("vol", path, mode);
+            records.claim_target(&single("/a")).unwrap().unwrap();
+            records.claim_target(&single("/a")).unwrap().unwrap();
+            let refused = records.claim_target(&single("/b")).unwrap();
+            assert_eq!(refused, Err(Conflict::SingleTarget("/a".into())));
+            let refused = records.claim_target(&target("vol", "/b", AccessMode::SingleNodeMultiWriter)).unwrap();
+            assert_eq!(refused, Err(Conflict::SingleTarget("/a".into())));
+            let refused = records.claim_target(&target("other", "/a", AccessMode::SingleNodeWriter)).unwrap();
+            assert_eq!(refused, Err(Conflict::Taken(Box::new(single("/a")))));
+            records.forget_target(Path::new("/a")).unwrap();
+        }
+        for mode in [
+            AccessMode::SingleNodeMultiWriter,
+            AccessMode::MultiNodeReaderOnly,
+            AccessMode::MultiNodeSingleWriter,
+            AccessMode::MultiNodeMultiWriter,
+        ] {
+            for path in ["/a", "/b"] {
+                records.claim_target(&target("vol", path, mode)).unwrap().unwrap();
+            }
+            for path in ["/a", "/b"] {
+                records.forget_target(Path::new(path)).unwrap();
+            }
+        }
     }
 
     #[test]

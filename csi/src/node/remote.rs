@@ -63,6 +63,10 @@ impl Volumes for Remote {
         Ok(Opened { credentials: Some(Credentials { ticket, key, authority }), ..Opened::default() })
     }
 
+    fn find(&self, volume: &str) -> Result<(), Status> {
+        name(volume).map(drop)
+    }
+
     fn narrow(&self, stage: &Stage, secrets: &HashMap<String, String>) -> Result<bool, Status> {
         let Some(key) = key(secrets)? else { return Ok(false) };
         let staged = stage.options.credentials.clone().ok_or_else(|| no_ticket(stage))?;

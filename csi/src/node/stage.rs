@@ -190,7 +190,7 @@ fn occupied(path: &Path) -> Status {
 
 fn staged_otherwise(known: &Stage, asked: &Stage) -> Status {
     if known.path == asked.path && known.options.context != asked.options.context {
-        return Status::failed_precondition(format!(
+        return Status::already_exists(format!(
             "volume \"{}\" is staged with another SELinux context, and a mount has one for all of its files; unstage it first",
             asked.volume
         ));

@@ -78,40 +78,49 @@ impl Inner {
             Some(target) => self.shows_target(stage, &target)?,
             None => self.is_shown(stage, path, BindFlags::default())?,
         };
-        Ok((!shown).then(|| format!("\"{}\" does not show the volume; publish it again", path.display())))
+        Ok((!shown).then(|| format!("the target does not show the volume; publish it again at \"{}\"", path.display())))
     }
 
     pub(super) fn expand(&self, request: &NodeExpandVolumeRequest) -> Result<NodeExpandVolumeResponse, Status> {
-        if let Some(capability) = &request.volume_capability {
-            Capability::parse(Some(capability))?;
-        }
+        let capability = request.volume_capability.as_ref();
+        let capability = capability.map(|given| Capability::parse(Some(given))).transpose()?;
         let range = Range::parse(request.capacity_range.as_ref())?;
         let (stage, _) = self.volume_at(&request.volume_id, &request.volume_path)?;
+        if capability.is_some_and(|given| given.kind != stage.kind) {
+            return Err(Status::invalid_argument(format!(
+                "volume \"{}\" is staged as the other of block and mount; leave volume_capability out, or name that",
+                stage.volume
+            )));
+        }
         if stage.kind == Kind::Block {
             return self.expand_block(&stage, range);
         }
-        match (self.volumes.size(&stage.volume)?, range.required()) {
-            (Some(quota), Some(required)) if quota < required => Err(Status::failed_precondition(format!(
-                "volume \"{}\" has {quota} bytes; call ControllerExpandVolume for {required} first",
-                stage.volume
-            ))),
-            // The mount shows the quota, which the controller has raised.
-            (quota, required) => {
-                let size = quota.or(required).unwrap_or(0);
-                Ok(NodeExpandVolumeResponse { capacity_bytes: signed(size) })
-            }
+        // The mount shows the quota, which the controller has raised.
+        match self.volumes.size(&stage.volume)? {
+            Some(quota) => expanded(&stage, range, quota),
+            None => Ok(NodeExpandVolumeResponse { capacity_bytes: signed(range.required().unwrap_or(0)) }),
         }
     }
+
     /// Gives the devices of a volume the size of its disk, which the controller has raised.
     fn expand_block(&self, stage: &Stage, range: Range) -> Result<NodeExpandVolumeResponse, Status> {
         let _guard = self.volume_locks.hold(&stage.volume)?;
         let size = self.grow_devices(stage)?;
-        match range.required() {
-            Some(required) if size < required => Err(Status::failed_precondition(format!(
-                "the disk of volume \"{}\" has {size} bytes; call ControllerExpandVolume for {required} first",
-                stage.volume
-            ))),
-            _ => Ok(NodeExpandVolumeResponse { capacity_bytes: signed(size) }),
+        expanded(stage, range, size)
+    }
+}
+
+/// The answer for a volume that has this size now. The range has to admit it (CSI v1.12, NodeExpandVolume Errors).
+fn expanded(stage: &Stage, range: Range, size: u64) -> Result<NodeExpandVolumeResponse, Status> {
+    match range.required() {
+        Some(required) if size < required => Err(Status::out_of_range(format!(
+            "volume \"{}\" has {size} bytes, and only the controller makes it larger; call ControllerExpandVolume for \
+             {required} first",
+            stage.volume
+        ))),
+        _ if range.is_exceeded_by(Some(size)) => {
+            Err(Status::out_of_range(format!("volume \"{}\" already has {size} bytes, above the limit", stage.volume)))
         }
+        _ => Ok(NodeExpandVolumeResponse { capacity_bytes: signed(size) }),
     }
 }

@@ -92,6 +92,10 @@ pub(super) trait Volumes: Send + Sync {
     /// How a stage opens a volume; an error if it may not, or if the volume does not exist.
     fn open(&self, request: &Request<'_>) -> Result<Opened, Status>;
 
+    /// NOT_FOUND if there can be no such volume, or the store in this process has none. A store on another machine is not
+    /// asked.
+    fn find(&self, volume: &str) -> Result<(), Status>;
+
     /// Whether the secrets of a publish allow reading only. Without secrets nothing is narrowed.
     fn narrow(&self, stage: &Stage, secrets: &HashMap<String, String>) -> Result<bool, Status>;
 

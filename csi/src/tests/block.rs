@@ -349,7 +349,7 @@ async fn devices_follow_the_disk_and_show_its_size() {
         };
         Ok::<_, Status>(f.node.node_expand_volume(Request::new(request)).await?.into_inner().capacity_bytes)
     };
-    assert_eq!(code(expand(16 * MIB).await), Code::FailedPrecondition, "the controller comes first");
+    assert_eq!(code(expand(16 * MIB).await), Code::OutOfRange, "the controller comes first");
     f.machine.disk_bytes.store(16 << 20, Ordering::Relaxed);
     assert_eq!(expand(16 * MIB).await.unwrap(), 16 * MIB);
     let stats = f.stats("pvc-1", &f.text("target")).await.unwrap();

@@ -5,7 +5,7 @@ use objstore::volume::VolumeOptions;
 
 use super::*;
 
-fn volume(name: &str, required_bytes: i64, limit_bytes: i64) -> CreateVolumeRequest {
+pub(super) fn volume(name: &str, required_bytes: i64, limit_bytes: i64) -> CreateVolumeRequest {
     CreateVolumeRequest {
         name: name.into(),
         capacity_range: Some(CapacityRange { required_bytes, limit_bytes }),
@@ -14,7 +14,7 @@ fn volume(name: &str, required_bytes: i64, limit_bytes: i64) -> CreateVolumeRequ
     }
 }
 
-fn from_snapshot(mut request: CreateVolumeRequest, snapshot_id: &str) -> CreateVolumeRequest {
+pub(super) fn from_snapshot(mut request: CreateVolumeRequest, snapshot_id: &str) -> CreateVolumeRequest {
     use volume_content_source::{SnapshotSource, Type};
     let source = Type::Snapshot(SnapshotSource { snapshot_id: snapshot_id.into() });
     request.volume_content_source = Some(VolumeContentSource { r#type: Some(source) });
@@ -29,16 +29,16 @@ fn from_volume(mut request: CreateVolumeRequest, volume_id: &str) -> CreateVolum
 }
 
 impl Fixture {
-    async fn make(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
+    pub(super) async fn make(&self, request: CreateVolumeRequest) -> Result<Volume, Status> {
         Ok(self.controller.create_volume(Request::new(request)).await?.into_inner().volume.unwrap())
     }
 
-    async fn remove(&self, volume_id: &str) -> Result<(), Status> {
+    pub(super) async fn remove(&self, volume_id: &str) -> Result<(), Status> {
         let request = DeleteVolumeRequest { volume_id: volume_id.into(), ..Default::default() };
         self.controller.delete_volume(Request::new(request)).await.map(|_| ())
     }
 
-    async fn attach(&self, volume_id: &str, node_id: &str, readonly: bool) -> Result<bool, Status> {
+    pub(super) async fn attach(&self, volume_id: &str, node_id: &str, readonly: bool) -> Result<bool, Status> {
         Ok(!self.attached(volume_id, node_id, readonly).await?.is_empty())
     }
 
@@ -49,10 +49,29 @@ impl Fixture {
         node_id: &str,
         readonly: bool,
     ) -> Result<HashMap<String, String>, Status> {
+        self.attach_as(volume_id, node_id, readonly, writer()).await
+    }
+
+    /// Publishes a volume to the node for this capability.
+    pub(super) async fn attached_with(
+        &self,
+        volume_id: &str,
+        capability: VolumeCapability,
+    ) -> Result<HashMap<String, String>, Status> {
+        self.attach_as(volume_id, NODE, false, capability).await
+    }
+
+    pub(super) async fn attach_as(
+        &self,
+        volume_id: &str,
+        node_id: &str,
+        readonly: bool,
+        capability: VolumeCapability,
+    ) -> Result<HashMap<String, String>, Status> {
         let request = ControllerPublishVolumeRequest {
             volume_id: volume_id.into(),
             node_id: node_id.into(),
-            volume_capability: Some(writer()),
+            volume_capability: Some(capability),
             readonly,
             ..Default::default()
         };
@@ -66,7 +85,7 @@ impl Fixture {
         self.controller.controller_unpublish_volume(Request::new(request)).await.map(|_| ())
     }
 
-    async fn snap(&self, source_volume_id: &str, name: &str) -> Result<Snapshot, Status> {
+    pub(super) async fn snap(&self, source_volume_id: &str, name: &str) -> Result<Snapshot, Status> {
         let request = CreateSnapshotRequest {
             source_volume_id: source_volume_id.into(),
             name: name.into(),
@@ -95,7 +114,7 @@ impl Fixture {
         self.controller.delete_snapshot(Request::new(request)).await.map(|_| ())
     }
 
-    async fn snapshots(&self, request: ListSnapshotsRequest) -> ListSnapshotsResponse {
+    pub(super) async fn snapshots(&self, request: ListSnapshotsRequest) -> ListSnapshotsResponse {
         self.controller.list_snapshots(Request::new(request)).await.unwrap().into_inner()
     }
 }

@@ -10,6 +10,7 @@ mod mount_group;
 mod node;
 mod recovery;
 mod remote;
+mod rules;
 mod selinux;
 mod single_writer;
 mod template;
@@ -186,6 +187,11 @@ async fn start(nodes: Nodes) -> Fixture {
 
 /// A driver whose volumes can be used in one place only.
 async fn start_in(nodes: Nodes, topology: Topology) -> Fixture {
+    start_with(|config| Config { nodes, topology, ..config }).await
+}
+
+/// A driver with another configuration than the usual one.
+async fn start_with(change: impl FnOnce(Config) -> Config) -> Fixture {
     let dir = tempfile::tempdir().unwrap();
     let mut options = Options::new(dir.path().join("data"));
     options.clock = Arc::new(SystemClock);
@@ -194,8 +200,8 @@ async fn start_in(nodes: Nodes, topology: Topology) -> Fixture {
     let store = tokio::task::spawn_blocking(|| objstore::open(options).unwrap()).await.unwrap();
     std::fs::create_dir(dir.path().join("staging")).unwrap();
     let machine = Arc::new(Machine::default());
-    let config = Config { nodes, topology, ..config(dir.path()) };
-    let wire = (nodes == Nodes::Any).then(|| Arc::new(remote::Wire::new(&store, &machine)));
+    let config = change(config(dir.path()));
+    let wire = (config.nodes == Nodes::Any).then(|| Arc::new(remote::Wire::new(&store, &machine)));
     let node = match &wire {
         Some(wire) => remote::node(wire, &machine, &config),
         None => node(&store, &machine, &config),
@@ -281,7 +287,7 @@ fn capability(mode: access_mode::Mode) -> VolumeCapability {
 }
 
 fn writer() -> VolumeCapability {
-    capability(access_mode::Mode::SingleNodeWriter)
+    capability(access_mode::Mode::SingleNodeMultiWriter)
 }
 
 fn code<T: std::fmt::Debug>(result: Result<T, Status>) -> Code {

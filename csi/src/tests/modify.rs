@@ -78,7 +78,7 @@ async fn each_parameter_is_changed_alone_and_again_without_effect() {
     assert_eq!(f.settings("pvc-1"), (Versioning::Suspended, vec![(Some(30), Some(7))]), "what is not named stays");
     f.modify("pvc-1", &[("noncurrentDays", "none"), ("abortUploadDays", "none")]).await.unwrap();
     assert_eq!(f.settings("pvc-1"), (Versioning::Suspended, vec![]));
-    f.modify("pvc-1", &[]).await.unwrap();
+    assert_eq!(code(f.modify("pvc-1", &[]).await), Code::InvalidArgument, "nothing is named");
     assert_eq!(f.root("pvc-1").await, (0, 100, 0o2770));
 }
 

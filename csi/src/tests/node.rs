@@ -28,7 +28,8 @@ both_ways! {
     a_stage_that_fails_leaves_nothing;
     a_publish_that_fails_leaves_nothing;
     a_call_whose_caller_leaves_is_finished_and_others_are_told_to_wait;
-    a_single_writer_is_published_once;
+    each_mode_has_its_answers_to_a_second_publication;
+    paths_may_be_as_long_as_the_system_has_them;
     what_is_not_ours_is_left_alone;
     what_took_the_place_of_a_stage_is_left_alone;
     a_folder_that_holds_something_is_not_published_at;
@@ -135,6 +136,10 @@ async fn bad_requests_change_nothing(f: Fixture) {
         assert_eq!(code(f.stage(request).await), Code::FailedPrecondition, "{path}");
     }
     assert_eq!(code(f.publish(publish(&f, "pvc-1", "target")).await), Code::FailedPrecondition, "not staged");
+    assert_eq!(code(f.publish(publish(&f, "No Name", "target")).await), Code::NotFound);
+    if f.wire.is_none() {
+        assert_eq!(code(f.publish(publish(&f, "absent", "target")).await), Code::NotFound);
+    }
     f.stage(good()).await.unwrap();
     let inline = HashMap::from([("csi.storage.k8s.io/ephemeral".to_owned(), "true".to_owned())]);
     let good = || publish(&f, "pvc-1", "target");
@@ -264,17 +269,76 @@ async fn every_way_to_say_read_only_is_heard() {
     assert_eq!(code(f.publish(publish(&f, "pvc-1", "a")).await), Code::AlreadyExists);
 }
 
-async fn a_single_writer_is_published_once(f: Fixture) {
+/// The table of NodePublishVolume, with the capability SINGLE_NODE_MULTI_WRITER.
+async fn each_mode_has_its_answers_to_a_second_publication(f: Fixture) {
+    use access_mode::Mode;
     f.create("pvc-1").await;
-    let single = || Some(capability(access_mode::Mode::SingleNodeSingleWriter));
-    f.stage(NodeStageVolumeRequest { volume_capability: single(), ..stage(&f, "pvc-1") }).await.unwrap();
-    let at = |target: &str| NodePublishVolumeRequest { volume_capability: single(), ..publish(&f, "pvc-1", target) };
-    f.publish(at("a")).await.unwrap();
-    f.publish(at("a")).await.unwrap();
-    assert_eq!(code(f.publish(at("b")).await), Code::FailedPrecondition);
-    assert!(!f.path("b").exists());
-    f.unpublish("pvc-1", "a").await.unwrap();
-    f.publish(at("b")).await.unwrap();
+    for (mode, elsewhere) in [
+        (Mode::SingleNodeSingleWriter, Err(Code::FailedPrecondition)),
+        (Mode::SingleNodeWriter, Err(Code::FailedPrecondition)),
+        (Mode::SingleNodeReaderOnly, Err(Code::FailedPrecondition)),
+        (Mode::SingleNodeMultiWriter, Ok(())),
+        (Mode::MultiNodeReaderOnly, Ok(())),
+        (Mode::MultiNodeSingleWriter, Ok(())),
+        (Mode::MultiNodeMultiWriter, Ok(())),
+    ] {
+        f.detach("pvc-1").await.unwrap();
+        let with = |flags: &[&str]| {
+            let mount_flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
+            let mount = volume_capability::MountVolume { mount_flags, ..Default::default() };
+            let access_type = Some(volume_capability::AccessType::Mount(mount));
+            Some(VolumeCapability { access_type, ..capability(mode) })
+        };
+        let mut staged = NodeStageVolumeRequest { volume_capability: with(&[]), ..stage(&f, "pvc-1") };
+        if f.wire.is_some() {
+            staged.publish_context = f.attached_with("pvc-1", capability(mode)).await.unwrap();
+        }
+        f.stage(staged).await.unwrap();
+        let at = |target: &str, flags: &[&str]| NodePublishVolumeRequest {
+            volume_capability: with(flags),
+            ..publish(&f, "pvc-1", target)
+        };
+        f.publish(at("a", &[])).await.unwrap();
+        f.publish(at("a", &[])).await.unwrap();
+        let again = [at("a", &["noexec"]), at("a", &["uid=7"]), at("a", &["prefix=x"])];
+        let again = again.into_iter().chain([NodePublishVolumeRequest {
+            volume_capability: Some(crate::capability::tests::block(mode)),
+            ..at("a", &[])
+        }]);
+        for request in again {
+            assert_eq!(code(f.publish(request).await), Code::AlreadyExists, "{mode:?}");
+        }
+        for flags in [&[][..], &["noexec"]] {
+            let answer = f.publish(at("b", flags)).await.map_err(|status| status.code());
+            assert_eq!(answer, elsewhere, "{mode:?} {flags:?}");
+            assert_eq!(f.path("b").exists(), elsewhere.is_ok());
+            f.unpublish("pvc-1", "b").await.unwrap();
+        }
+        f.unpublish("pvc-1", "a").await.unwrap();
+        f.publish(at("b", &[])).await.unwrap();
+        f.unpublish("pvc-1", "b").await.unwrap();
+        f.unstage("pvc-1").await.unwrap();
+    }
+}
+
+async fn paths_may_be_as_long_as_the_system_has_them(f: Fixture) {
+    f.create("pvc-1").await;
+    let deep: PathBuf = (0..8).map(|_| "d".repeat(200)).collect();
+    let (staging, target) = (f.path("").join(&deep).join("s"), f.path("").join(&deep).join("t"));
+    std::fs::create_dir_all(&staging).unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    assert!(text(&staging).len() > 1600);
+    f.stage(NodeStageVolumeRequest { staging_target_path: text(&staging), ..stage(&f, "pvc-1") }).await.unwrap();
+    let request = publish(&f, "pvc-1", "t");
+    let request =
+        NodePublishVolumeRequest { staging_target_path: text(&staging), target_path: text(&target), ..request };
+    f.publish(request).await.unwrap();
+    f.stats("pvc-1", &text(&target)).await.unwrap();
+    let request = NodeUnpublishVolumeRequest { volume_id: "pvc-1".into(), target_path: text(&target) };
+    f.node.node_unpublish_volume(Request::new(request)).await.unwrap();
+    let request = NodeUnstageVolumeRequest { volume_id: "pvc-1".into(), staging_target_path: text(&staging) };
+    f.node.node_unstage_volume(Request::new(request)).await.unwrap();
+    assert!(f.machine.count() == 0 && !target.exists());
 }
 
 async fn what_is_not_ours_is_left_alone(f: Fixture) {
@@ -437,7 +501,7 @@ async fn a_grown_volume_is_grown_on_the_node() {
     let set = |bytes| objstore::store::SetBucket { quota_bytes: Some(Some(bytes)), ..Default::default() };
     f.store.set_bucket(&name("pvc-1"), set(1 << 20)).await.unwrap();
     assert_eq!(expand("pvc-1", f.text("staging"), 1 << 20).await.unwrap(), 1 << 20);
-    assert_eq!(code(expand("pvc-1", f.text("staging"), 1 << 21).await), Code::FailedPrecondition);
+    assert_eq!(code(expand("pvc-1", f.text("staging"), 1 << 21).await), Code::OutOfRange);
     assert_eq!(code(expand("pvc-1", String::new(), 1).await), Code::InvalidArgument);
     assert_eq!(code(expand("", f.text("staging"), 1).await), Code::InvalidArgument);
     assert_eq!(code(expand("absent", "some/path".into(), 1).await), Code::NotFound);
@@ -448,8 +512,13 @@ async fn only_what_works_is_advertised() {
     let f = fixture().await;
     let answer = f.node.node_get_info(Request::new(NodeGetInfoRequest {})).await.unwrap().into_inner();
     assert_eq!((answer.node_id.as_str(), answer.accessible_topology), (NODE, None));
-    for bad in ["", "1csi", "csi.amphora.dev.", "csi/amphora", &"c".repeat(64)] {
+    for bad in ["", "1csi", "csi.amphora.dev.", "csi/amphora", "csi..dev", "csi-.dev", "csi_dev", &"c".repeat(64)] {
         assert!(Config { driver_name: bad.into(), ..config(f.dir.path()) }.check().is_err(), "{bad}");
     }
-    assert!(Config { node_id: "a/b".into(), ..config(f.dir.path()) }.check().is_err());
+    for good in ["c", "csi.amphora.dev", "CSI-2.v1", &"c".repeat(63)] {
+        Config { driver_name: good.into(), ..config(f.dir.path()) }.check().unwrap();
+    }
+    for bad in ["a/b", "", &"n".repeat(129)] {
+        assert!(Config { node_id: bad.into(), ..config(f.dir.path()) }.check().is_err(), "{bad}");
+    }
 }

@@ -45,6 +45,13 @@ async fn volumes_and_nodes_say_where_they_are_only_if_the_operator_does() {
     let refused = make(elsewhere).await.unwrap_err();
     assert!(refused.code() == Code::ResourceExhausted && refused.message().contains("node=a,zone=z1"), "{refused}");
     assert!(f.store.bucket(&name("pvc-2")).is_err());
+    let moved = make(required("pvc-1", vec![place(&[("zone", "z1"), ("node", "b")])])).await;
+    assert_eq!(code(moved), Code::AlreadyExists, "it exists, and not there");
+    let preferred = vec![place(&[("zone", "z9"), ("node", "z")])];
+    let preferred = Some(TopologyRequirement { requisite: Vec::new(), preferred });
+    let made = make(CreateVolumeRequest { accessibility_requirements: preferred, ..required("pvc-3", vec![]) }).await;
+    let made = made.unwrap().into_inner().volume.unwrap();
+    assert_eq!(made.accessible_topology, std::slice::from_ref(&here), "what is preferred is no requirement");
     let listed = f.controller.list_volumes(Request::new(ListVolumesRequest::default())).await.unwrap().into_inner();
     assert_eq!(listed.entries[0].volume.as_ref().unwrap().accessible_topology, std::slice::from_ref(&here));
 

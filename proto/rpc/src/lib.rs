@@ -6,12 +6,14 @@
 //! - [`answer`] and [`answer_blocking`] run one call to its end even if the client disconnects, and log request and
 //!   answer.
 //! - [`status`] maps errors of the store to gRPC codes.
+//! - [`driver_name`] has the form of names that both interfaces allow.
 //! - This crate depends on the store's errors and on no interface: the messages are in `proto`, and each interface has
 //!   its own crate.
 
 mod authority;
 mod call;
 pub mod connection_limit;
+pub mod driver_name;
 mod grpc;
 mod observed;
 mod peer;

@@ -3,6 +3,8 @@
 //! - For the CSI provisioner, only CANCELLED, DEADLINE_EXCEEDED, UNAVAILABLE and ABORTED mean that a volume may exist; with
 //!   any other code it forgets the volume. So UNAVAILABLE and ABORTED are used only for unknown outcomes.
 
+use std::io::ErrorKind;
+
 use objstore::Error;
 use tonic::{Code, Status};
 
@@ -23,6 +25,7 @@ pub fn code(error: &Error) -> Code {
         Error::Invalid { .. } => Code::InvalidArgument,
         Error::NotEmpty { .. } | Error::InUse { .. } | Error::Precondition { .. } => Code::FailedPrecondition,
         Error::QuotaExceeded { .. } | Error::TooMany { .. } | Error::TooDeep { .. } => Code::ResourceExhausted,
+        Error::Io { source, .. } if is_full(source) => Code::ResourceExhausted,
         Error::Denied { .. } => Code::PermissionDenied,
         // The caller has to repeat the call to learn the outcome.
         Error::Busy { .. } | Error::Indeterminate { .. } => Code::Aborted,
@@ -30,4 +33,9 @@ pub fn code(error: &Error) -> Code {
         Error::Corrupt { .. } => Code::DataLoss,
         Error::Posix(_) | Error::Io { .. } | Error::Engine { .. } => Code::Internal,
     }
+}
+
+/// Whether a disk has no room for a change, of which nothing is done then.
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }

@@ -64,7 +64,7 @@ async fn invalid_volumes_are_refused() {
     for (what, request, code, word) in [
         ("no name", create(""), Code::InvalidArgument, "name"),
         ("a name too long", create(&"n".repeat(129)), Code::InvalidArgument, "128"),
-        ("a name with a line end", create("a\nb"), Code::InvalidArgument, "control"),
+        ("a name with a control character", create("a\u{7}b"), Code::InvalidArgument, "control"),
         (
             "no capability",
             CreateVolumeRequest { volume_capabilities: vec![], ..new() },

@@ -9,6 +9,7 @@ mod groups;
 pub(crate) mod inline;
 mod lost;
 mod mounts;
+mod protocol;
 mod ranges;
 mod recovery;
 mod remote;
