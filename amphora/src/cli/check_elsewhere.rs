@@ -7,12 +7,10 @@
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
 use objstore::ContentBucket;
 use objstore::check::{Depth, Options, Report, run_elsewhere};
-use objstore::meta::log::postgres::Postgres;
 
 use crate::config::{Env, MetadataUrl, content};
 use crate::failure::{Failure, with_causes};
@@ -23,10 +21,13 @@ const CACHE_BYTES: u64 = 256 << 20;
 /// The parts of the store.
 #[derive(Debug, Args)]
 pub(super) struct Elsewhere {
-    /// PostgreSQL that keeps the metadata, as for `serve`; it is only read. The password may stand in PGPASSWORD or a password
+    /// PostgreSQL or S3 store that keeps the metadata, as for `serve`; it is only read. The password may stand in PGPASSWORD or a password
     /// file instead
     #[arg(long, value_name = "URL", requires = "content_url", conflicts_with_all = ["data_dir", "repair"])]
     pub(super) metadata_url: Option<MetadataUrl>,
+    /// Address of the S3 store of --metadata-url [default: that of the content]
+    #[arg(long, value_name = "URL", requires = "metadata_url")]
+    metadata_endpoint: Option<String>,
     /// Bucket and prefix of the content, as for `serve`; it is only read
     #[arg(long, value_name = "s3://BUCKET/PREFIX", requires = "metadata_url", value_parser = content::location)]
     content_url: Option<objstore::bucket::Location>,
@@ -54,12 +55,12 @@ impl Elsewhere {
             return Err(Failure::usage("--metadata-url needs --content-url: name the bucket of the content"));
         };
         crate::process::raise_open_files();
-        let log = Postgres::open_existing(url.to_read(env)?);
-        let log = log.map_err(|error| Failure::failed(format!("--metadata-url: {error}")))?;
         let endpoint = self.content_endpoint.as_ref().map(|url| url.trim_end_matches('/').to_owned());
         let bucket = content::bucket(location, endpoint, self.content_region.clone(), self.content_path_style);
+        let log = url.to_read(self.metadata_endpoint.as_deref(), &bucket, env)?.open_existing();
+        let log = log.map_err(|error| Failure::failed(format!("--metadata-url: {error}")))?;
         let content = ContentBucket { bucket, cache_bytes: CACHE_BYTES };
-        let place = objstore::check::Elsewhere { log: Arc::new(log), content };
+        let place = objstore::check::Elsewhere { log, content };
         let depth = match (options.content, self.checksums) {
             (false, _) => Depth::Records,
             (true, false) => Depth::Objects,

@@ -1,4 +1,4 @@
-//! `amphora migrate`: a store moves from its data folder to PostgreSQL and S3, or back.
+//! `amphora migrate`: a store moves from its data folder to PostgreSQL and S3, or S3 alone, or back.
 //!
 //! - No server may run, and no mount of the store may be left with the fd holder: its programs would wait for a store that is
 //!   not there any more.
@@ -11,7 +11,6 @@ use std::sync::Arc;
 
 use clap::Args;
 use objstore::clock::SystemRandom;
-use objstore::meta::log::postgres::Postgres;
 use objstore::migrate::{Options, Phase, Progress, Report, move_in, move_out};
 use objstore::{ContentBucket, Error};
 use parking_lot::Mutex;
@@ -36,10 +35,13 @@ pub struct Migrate {
     /// New data folder for the store in PostgreSQL and S3, which is no longer served there
     #[arg(long, value_name = "DIR")]
     to_data_dir: Option<PathBuf>,
-    /// PostgreSQL that keeps the metadata, as for `serve`: an empty database to move a store there. The password may stand in
+    /// PostgreSQL or S3 store that keeps the metadata, as for `serve`: an empty database or prefix to move a store there. The password may stand in
     /// PGPASSWORD or a password file instead
     #[arg(long, value_name = "URL")]
     metadata_url: MetadataUrl,
+    /// Address of the S3 store of --metadata-url [default: that of the content]
+    #[arg(long, value_name = "URL")]
+    metadata_endpoint: Option<String>,
     /// Accept a PostgreSQL without a synchronous standby
     #[arg(long)]
     single_postgres: bool,
@@ -62,7 +64,7 @@ pub struct Migrate {
     /// folder, and /run/amphora-holder/holder.sock]
     #[arg(long, value_name = "unix://PATH")]
     holder_endpoint: Option<SocketPath>,
-    /// Folder for the metadata on its way to PostgreSQL, removed afterwards [default: a new folder in TMPDIR or /tmp]
+    /// Folder for the metadata on its way to the log, removed afterwards [default: a new folder in TMPDIR or /tmp]
     #[arg(long, value_name = "DIR", requires = "data_dir")]
     scratch: Option<PathBuf>,
 }
@@ -114,14 +116,15 @@ impl Migrate {
         let key = self.master_key(&dir, env)?;
         self.refuse_mounts(&dir, env)?;
         crate::process::raise_open_files();
-        let log = Postgres::open(self.metadata_url.to_own(self.single_postgres, env)?);
+        let (content, endpoint) = (self.content(), self.metadata_endpoint.as_deref());
+        let log = self.metadata_url.to_own(self.single_postgres, endpoint, &content.bucket, env)?.open();
         let log = log.map_err(|error| Failure::failed(format!("--metadata-url: {error}")))?;
         let scratch = if outward { Some(Scratch::make("migrate", self.scratch.as_deref(), env)?) } else { None };
         let line = Mutex::new(Line::new());
         let options = Options {
             dir: dir.clone(),
-            log: Arc::new(log),
-            content: self.content(),
+            log,
+            content,
             scratch: scratch.as_ref().map_or_else(PathBuf::new, |scratch| scratch.path().to_owned()),
             master_key: key,
             host: rustix::system::uname().nodename().to_string_lossy().into_owned(),

@@ -27,11 +27,15 @@ pub struct Flags {
     /// data folder; with --metadata-url the object keys/master.key below --content-url]
     #[arg(long, value_name = "FILE")]
     pub master_key_file: Option<PathBuf>,
-    /// PostgreSQL that keeps the metadata, as postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE: --data-dir is then a cache, and a
-    /// second server with the same URL is a standby. The password may stand in AMPHORA_METADATA_URL, the config file,
-    /// PGPASSWORD or a password file instead. Needs --content-url [default: the data folder keeps the metadata]
+    /// PostgreSQL or S3 store that keeps the metadata, as postgres://USER[:PASSWORD]@HOST[:PORT]/DATABASE or s3://BUCKET/PREFIX:
+    /// --data-dir is then a cache, and a second server with the same URL is a standby. The password may stand in
+    /// AMPHORA_METADATA_URL, the config file, PGPASSWORD or a password file instead; credentials of S3 are found as for
+    /// --content-url, which is needed too [default: the data folder keeps the metadata]
     #[arg(long, value_name = "URL", hide_default_value = true)]
     pub metadata_url: Option<MetadataUrl>,
+    /// Address of the S3 store of --metadata-url [default: that of the content]
+    #[arg(long, value_name = "URL", value_parser = url)]
+    pub metadata_endpoint: Option<String>,
     /// Accept a PostgreSQL without a synchronous standby: acknowledged changes are lost with its disk
     #[arg(long, value_name = "true|false", default_value_t = false, action = clap::ArgAction::Set,
           num_args = 0..=1, require_equals = true, default_missing_value = "true")]

@@ -1,4 +1,5 @@
-//! Metadata whose log is in PostgreSQL, from the flags `--metadata-url` and `--single-postgres`.
+//! Metadata whose log is in PostgreSQL or in an S3 store, from the flags `--metadata-url`, `--metadata-endpoint` and
+//! `--single-postgres`.
 //!
 //! - With it nothing in the data folder may be the only copy of anything: content is in a bucket, and so is the master key
 //!   unless a file elsewhere has it; the metadata keeps the authority of the volume listener.
@@ -8,10 +9,14 @@ use std::convert::Infallible;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
-use objstore::meta::log::postgres::{Copies, Settings as Postgres};
+use objstore::bucket;
+use objstore::meta::log::postgres::{Copies, Postgres, Settings as PostgresSettings};
+use objstore::meta::log::s3::{S3, Settings as S3Settings};
+use objstore::meta::log::{self, Log};
 
-use super::Flags;
+use super::{Flags, content};
 use crate::failure::Failure;
 use crate::process::Env;
 
@@ -34,47 +39,138 @@ impl fmt::Debug for MetadataUrl {
     }
 }
 
-/// Metadata whose log is in PostgreSQL.
+/// Metadata whose log is on other machines.
 #[derive(Clone, Debug)]
 pub struct Metadata {
     /// How to reach it.
-    pub log: Postgres,
+    pub log: LogPlace,
+}
+
+/// Where a log is.
+#[derive(Clone, Debug)]
+pub enum LogPlace {
+    /// In PostgreSQL.
+    Postgres(Box<PostgresSettings>),
+    /// In an S3 store.
+    S3(S3Settings),
+}
+
+impl LogPlace {
+    /// Makes the client, and the log if there is none.
+    ///
+    /// # Errors
+    /// Those of the engines.
+    pub fn open(&self) -> log::Result<Arc<dyn Log>> {
+        Ok(match self {
+            Self::Postgres(settings) => Arc::new(Postgres::open((**settings).clone())?),
+            Self::S3(settings) => Arc::new(S3::open(settings)?),
+        })
+    }
+
+    /// Makes the client of a log that exists, for reading alone.
+    ///
+    /// # Errors
+    /// Those of the engines.
+    pub fn open_existing(&self) -> log::Result<Arc<dyn Log>> {
+        Ok(match self {
+            Self::Postgres(settings) => Arc::new(Postgres::open_existing((**settings).clone())?),
+            Self::S3(settings) => Arc::new(S3::open_existing(settings)?),
+        })
+    }
+
+    /// What the log is in, as messages call it.
+    pub fn engine(&self) -> &'static str {
+        match self {
+            Self::Postgres(_) => "PostgreSQL",
+            Self::S3(_) => "the S3 store of the metadata",
+        }
+    }
 }
 
 /// The settings of the log, if there is one.
 pub(super) fn metadata(flags: &Flags, data_dir: &Path, env: Env<'_>) -> Result<Option<Metadata>, Failure> {
     let Some(url) = &flags.metadata_url else {
-        if flags.single_postgres {
-            let why = "--single-postgres is set and --metadata-url is not: name the PostgreSQL of the metadata";
-            return Err(Failure::usage(why));
-        }
-        return Ok(None);
+        let why = if flags.single_postgres {
+            "--single-postgres is set and --metadata-url is not: name the PostgreSQL of the metadata"
+        } else if flags.metadata_endpoint.is_some() {
+            "--metadata-endpoint is set and --metadata-url is not: name the bucket of the metadata, as s3://BUCKET/PREFIX"
+        } else {
+            return Ok(None);
+        };
+        return Err(Failure::usage(why));
     };
     refuse_local(flags, data_dir)?;
-    Ok(Some(Metadata { log: url.to_own(flags.single_postgres, env)? }))
+    let Some(content) = content::content(flags)? else { return Ok(None) };
+    let log = url.to_own(flags.single_postgres, flags.metadata_endpoint.as_deref(), &content.bucket, env)?;
+    Ok(Some(Metadata { log }))
 }
 
 impl MetadataUrl {
-    /// The settings to own the log.
+    /// The log to own. One in an S3 store is reached like `content`, unless it has an endpoint of its own.
     ///
     /// # Errors
     /// [`Failure::Usage`]: the URL cannot be used.
-    pub fn to_own(&self, single: bool, env: Env<'_>) -> Result<Postgres, Failure> {
-        let parsed = Postgres::parse(&self.0, env);
-        let mut log = parsed.map_err(|error| Failure::usage(format!("--metadata-url: {error}")))?;
-        log.copies = if single { Copies::Single } else { Copies::Replicated };
+    pub fn to_own(
+        &self,
+        single: bool,
+        endpoint: Option<&str>,
+        content: &bucket::Options,
+        env: Env<'_>,
+    ) -> Result<LogPlace, Failure> {
+        let mut log = self.to_read(endpoint, content, env)?;
+        match &mut log {
+            LogPlace::Postgres(settings) => {
+                settings.copies = if single { Copies::Single } else { Copies::Replicated };
+            }
+            LogPlace::S3(_) if single => {
+                let why = "--single-postgres is about PostgreSQL, and --metadata-url names an S3 store: leave the flag out";
+                return Err(Failure::usage(why));
+            }
+            LogPlace::S3(_) => {}
+        }
         Ok(log)
     }
 
-    /// The settings to read a log that exists: the one PostgreSQL that answers is enough for that.
+    /// A log that exists, to read it: the one PostgreSQL that answers is enough for that.
     ///
     /// # Errors
     /// [`Failure::Usage`]: the URL cannot be used.
-    pub fn to_read(&self, env: Env<'_>) -> Result<Postgres, Failure> {
-        let parsed = Postgres::parse(&self.0, env);
-        let mut log = parsed.map_err(|error| Failure::usage(format!("--metadata-url: {error}")))?;
-        log.copies = Copies::Single;
-        Ok(log)
+    pub fn to_read(
+        &self,
+        endpoint: Option<&str>,
+        content: &bucket::Options,
+        env: Env<'_>,
+    ) -> Result<LogPlace, Failure> {
+        if self.0.starts_with("s3:") {
+            return self.in_s3(endpoint, content).map(LogPlace::S3);
+        }
+        if endpoint.is_some() {
+            let why = "--metadata-endpoint is the address of an S3 store, and --metadata-url does not begin with s3://";
+            return Err(Failure::usage(why));
+        }
+        if !["postgres://", "postgresql://"].iter().any(|scheme| self.0.starts_with(scheme)) {
+            return Err(Failure::usage("--metadata-url: it begins with neither postgres:// nor s3://"));
+        }
+        let parsed = PostgresSettings::parse(&self.0, env);
+        let mut settings = parsed.map_err(|error| Failure::usage(format!("--metadata-url: {error}")))?;
+        settings.copies = Copies::Single;
+        Ok(LogPlace::Postgres(Box::new(settings)))
+    }
+
+    fn in_s3(&self, endpoint: Option<&str>, content: &bucket::Options) -> Result<S3Settings, Failure> {
+        // Without the URL, which may hold a secret.
+        let location = content::location(&self.0).map_err(|why| Failure::usage(format!("--metadata-url: {why}")))?;
+        let endpoint = endpoint.map(|url| url.trim_end_matches('/').to_owned());
+        let same_store = endpoint.is_none() || endpoint == content.endpoint;
+        if same_store && location.overlaps(&content.location) {
+            let why = format!(
+                "--metadata-url and --content-url overlap: {location} and {}; give the log a prefix beside that of the content",
+                content.location
+            );
+            return Err(Failure::usage(why));
+        }
+        let endpoint = endpoint.or_else(|| content.endpoint.clone());
+        Ok(S3Settings { bucket: bucket::Options { location, endpoint, ..content.clone() } })
     }
 }
 
@@ -119,6 +215,15 @@ mod tests {
             (&[url, CONTENT, "--master-key-file=/data/master.key"], "--master-key-file"),
             (&["--metadata-url=postgres://u:hush-hush@h/d", CONTENT, KEY], "sslmode"),
             (&["--metadata-url=mysql://u:hush-hush@h/d", CONTENT, KEY], "postgres://"),
+            (&["--metadata-url=s3://u:hush-hush@content/log", CONTENT], "name of a bucket"),
+            (&["--metadata-url=s3://content/log?hush-hush", CONTENT], "prefix"),
+            (&["--metadata-url=s3://content/one", CONTENT], "overlap"),
+            (&["--metadata-url=s3://content/one/log", CONTENT], "overlap"),
+            (&["--metadata-url=s3://content", CONTENT], "overlap"),
+            (&["--metadata-url=s3://content/log", CONTENT, "--single-postgres"], "--single-postgres"),
+            (&["--metadata-url=s3://content/log"], "--content-url"),
+            (&["--metadata-endpoint=http://h:9"], "--metadata-url"),
+            (&[url, CONTENT, "--metadata-endpoint=http://h:9"], "--metadata-endpoint"),
         ] {
             let refused = of(args, none).expect_err(word);
             assert!(refused.contains(word) && !refused.contains("hush"), "{refused}");
@@ -126,10 +231,32 @@ mod tests {
         let certified = ["--volume-listen=127.0.0.1:0", "--volume-cert=/c", "--volume-key=/k"];
         for more in [&[][..], &certified, &certified[..1]] {
             let metadata = of(&[&[url, CONTENT, KEY], more].concat(), none).expect("good").expect("one");
-            assert_eq!(metadata.log.copies, Copies::Replicated);
+            assert_eq!(copies(&metadata), Copies::Replicated);
             assert!(!format!("{metadata:?}").contains("hush"));
         }
         let single = of(&[url, CONTENT, "--single-postgres"], none).expect("good").expect("one");
-        assert_eq!(single.log.copies, Copies::Single);
+        assert_eq!(copies(&single), Copies::Single);
+    }
+
+    fn copies(metadata: &Metadata) -> Copies {
+        match &metadata.log {
+            LogPlace::Postgres(settings) => settings.copies,
+            LogPlace::S3(_) => panic!("it is in PostgreSQL"),
+        }
+    }
+
+    #[test]
+    fn a_log_in_s3_is_reached_like_the_content_unless_it_has_an_endpoint() {
+        let url = "--metadata-url=s3://content/log";
+        let bucket = |more: &[&str]| match of(&[&[url, CONTENT], more].concat(), &|_| None).expect("good") {
+            Some(Metadata { log: LogPlace::S3(settings) }) => settings.bucket,
+            other => panic!("{other:?}"),
+        };
+        let same = bucket(&["--content-endpoint=http://h:9/", "--content-region=r", "--content-path-style=false"]);
+        assert_eq!((same.location.to_string(), same.endpoint.as_deref()), ("s3://content/log".into(), Some("http://h:9")));
+        assert_eq!((same.region.as_deref(), same.addressing), (Some("r"), bucket::Addressing::Host));
+        let other = bucket(&["--content-endpoint=http://h:9", "--metadata-endpoint=http://log:9/"]);
+        assert_eq!(other.endpoint.as_deref(), Some("http://log:9"));
+        assert_eq!(bucket(&[]).endpoint, None);
     }
 }

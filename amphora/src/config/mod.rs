@@ -16,7 +16,7 @@ pub use flags::Flags;
 pub(crate) use flags::{address, count, word};
 pub use log::LogFormat;
 pub(crate) use log::filter;
-pub use metadata::{Metadata, MetadataUrl};
+pub use metadata::{LogPlace, Metadata, MetadataUrl};
 pub use period::{Interval, Period};
 pub use size::Size;
 pub use socket::SocketPath;
@@ -40,7 +40,7 @@ pub struct Settings {
     pub content: Option<objstore::ContentBucket>,
     /// The absolute path of the master key file; `None`: the one in the data folder.
     pub master_key: Option<PathBuf>,
-    /// The log of the metadata in PostgreSQL; `None`: the data folder keeps the metadata.
+    /// The log of the metadata on other machines; `None`: the data folder keeps the metadata.
     pub metadata: Option<Metadata>,
     /// The address of the S3 endpoint.
     pub s3_listen: SocketAddr,

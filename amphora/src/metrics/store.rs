@@ -45,7 +45,7 @@ impl Collector for StoreStats {
         gauge(&mut encoder, "store_queued_operations", help, stats.queue_depth)?;
         let log = stats.log.unwrap_or_default();
         let help =
-            "Last batch of metadata passed to the log in PostgreSQL; 0 without --metadata-url, like the other three";
+            "Last batch of metadata passed to the log; 0 without --metadata-url, like the other three";
         gauge(&mut encoder, "store_log_batch", help, log.last_batch)?;
         let help = "Last batch up to which the log in PostgreSQL has acknowledged all";
         gauge(&mut encoder, "store_log_acknowledged_batch", help, log.acknowledged_batch)?;

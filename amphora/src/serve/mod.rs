@@ -11,7 +11,7 @@
 //! - On SIGTERM or SIGINT the server accepts no new work, and requests in progress get [`DRAIN_LIMIT`]. Then it leaves
 //!   the mounts to the holder, or ends them if there is none, and closes the store. A second signal ends the process at
 //!   once.
-//! - With metadata in PostgreSQL a server first waits until it owns the log (`standby`), and only its HTTP port is open.
+//! - With metadata on other machines a server first waits until it owns the log (`standby`), and only its HTTP port is open.
 //!   When it loses the log, the process starts its program again, as after a crash, and is a standby.
 //! - A crash leaves the store to its own recovery, stale sockets to the next start, and mounts to the holder. Without a
 //!   holder they are dead: those of CSI are rebuilt from their stage records, those of `amphora mount --keep` are made

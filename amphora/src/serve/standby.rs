@@ -1,8 +1,8 @@
-//! A server with metadata in PostgreSQL before it owns the log, and the end of its ownership.
+//! A server with metadata on other machines before it owns the log, and the end of its ownership.
 //!
 //! - A standby follows the log into its own copy, so that the takeover replays little. It serves `/healthz` and
 //!   `/readyz` alone; `/readyz` is 503 and says which server owns the log.
-//! - A PostgreSQL that cannot be reached is waited for. One that may not be used ends the start with the reason.
+//! - A PostgreSQL or an S3 store that cannot be reached is waited for. One that may not be used ends the start with the reason.
 //! - A server that has lost the log must answer nothing more. It starts its own program again, like after a crash: the
 //!   mounts stay with the holder, and the new program is a standby.
 //!
@@ -14,7 +14,6 @@ use std::time::{Duration, Instant};
 
 use objstore::meta::fjall_engine::{Checkpoints, Claimed, Lost};
 use objstore::meta::log;
-use objstore::meta::log::postgres::Postgres;
 use objstore::{BucketVault, Error, Ownership, Standby};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -31,13 +30,13 @@ const LEASE: Duration = Duration::from_secs(6);
 /// How often a standby looks whether the log is free: a planned takeover waits that long.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How often a standby notes in PostgreSQL that it follows.
+/// How often a standby notes in the log that it follows.
 const ANNOUNCE: Duration = Duration::from_secs(1);
 
 /// The pause of a standby between two pages that are not full.
 const FOLLOW: Duration = Duration::from_millis(10);
 
-/// How long a standby waits before it tries to reach PostgreSQL again.
+/// How long a standby waits before it tries to reach the log again.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// After how many bytes of log a checkpoint is made: some seconds of replay.
@@ -124,7 +123,7 @@ pub(super) async fn wait(
     signals: &mut Signals,
     notify: &Notify,
 ) -> Result<Option<Owned>, Failure> {
-    let (why, shown) = watch::channel("the server connects to PostgreSQL".to_owned());
+    let (why, shown) = watch::channel(format!("the server connects to {}", metadata.log.engine()));
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, stopping) = tokio::sync::oneshot::channel::<()>();
     let health = tokio::spawn(http::serve_standby(second(http)?, shown, async move {
@@ -203,8 +202,8 @@ impl Waiting {
 
     fn connect(&mut self) -> Result<Option<Arc<dyn log::Log>>, Failure> {
         while !self.is_stopped() {
-            match Postgres::open(self.metadata.log.clone()) {
-                Ok(log) => return Ok(Some(Arc::new(log))),
+            match self.metadata.log.open() {
+                Ok(log) => return Ok(Some(log)),
                 Err(error @ (log::Error::Unavailable { .. } | log::Error::Indeterminate { .. })) => {
                     self.retry(&error.to_string());
                 }
@@ -260,7 +259,7 @@ impl Waiting {
     }
 
     fn retry(&mut self, why: &str) {
-        self.report(format!("waiting for PostgreSQL: {why}"));
+        self.report(format!("waiting for {}: {why}", self.metadata.log.engine()));
         std::thread::sleep(RETRY);
     }
 

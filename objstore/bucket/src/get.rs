@@ -47,6 +47,21 @@ impl Bucket {
         self.wait(|inner| async move { inner.get(&key, Wanted::Whole { most }).await })
     }
 
+    /// Several whole objects at the same time, each with the most bytes that it may have; an outcome for each. The caller
+    /// bounds how many bytes they have together.
+    pub fn get_each(&self, keys: &[(String, usize)]) -> Vec<Result<Object>> {
+        let keys = keys.to_vec();
+        let asked = keys.len();
+        let all = self.wait(|inner| async move {
+            let gets = keys.into_iter().map(|(key, most)| {
+                let inner = Arc::clone(&inner);
+                async move { inner.get(&key, Wanted::Whole { most }).await }
+            });
+            Ok(futures::future::join_all(gets).await)
+        });
+        all.unwrap_or_else(|error| vec![Err(error); asked])
+    }
+
     /// The bytes `range` of the object `key`: exactly so many, or an error.
     pub fn get_range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
         if range.is_empty() {

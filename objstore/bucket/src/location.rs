@@ -47,6 +47,12 @@ impl Location {
         Self { bucket: self.bucket.clone(), prefix: self.key(part) }
     }
 
+    /// Whether one of the two is the other one, or lies below it.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        let below = |inner: &Self, outer: &Self| inner.prefix == outer.prefix || outer.strip(&inner.prefix).is_some();
+        self.bucket == other.bucket && (below(self, other) || below(other, self))
+    }
+
     /// The full key of `key`.
     pub(crate) fn key(&self, key: &str) -> String {
         if self.prefix.is_empty() { key.into() } else { format!("{}/{key}", self.prefix) }
@@ -87,6 +93,17 @@ mod tests {
         }
         let location = Location::parse("s3://media/one").unwrap();
         assert_eq!((location.strip("one2/a"), location.strip("two/a")), (None, None));
+    }
+
+    #[test]
+    fn a_location_overlaps_what_is_below_it() {
+        let overlap = |one: &str, other: &str| Location::parse(one).unwrap().overlaps(&Location::parse(other).unwrap());
+        for (one, other) in [("s3://media/a", "s3://media/a/"), ("s3://media/a", "s3://media/a/b"), ("s3://media", "s3://media/a")] {
+            assert!(overlap(one, other) && overlap(other, one), "{one} {other}");
+        }
+        for (one, other) in [("s3://media/a", "s3://other/a"), ("s3://media/a", "s3://media/ab"), ("s3://media/a/b", "s3://media/a/c")] {
+            assert!(!overlap(one, other) && !overlap(other, one), "{one} {other}");
+        }
     }
 
     #[test]

@@ -39,6 +39,18 @@ impl Bucket {
         self.put_if(key, bytes, Before::Etag(etag.to_owned()))
     }
 
+    /// Creates the object `key` like [`Bucket::put`] without waiting: `then` receives the outcome on a thread of the bucket,
+    /// which it must not block. Dropping the last bucket drops `then` without a call.
+    pub fn put_then(&self, key: &str, bytes: Bytes, then: impl FnOnce(Result<String>) + Send + 'static) {
+        let Some(runtime) = &self.0.runtime else { return };
+        let (inner, key) = (Arc::clone(&self.0), key.to_owned());
+        runtime.spawn(async move {
+            let token = inner.token();
+            let write = inner.clone().put(&key, bytes, Before::Nothing, &token);
+            then(inner.counters.count(Kind::Put, write).await);
+        });
+    }
+
     pub(crate) fn put_if(&self, key: &str, bytes: Bytes, before: Before) -> Result<String> {
         let key = key.to_owned();
         self.wait(|inner| async move {

@@ -1,10 +1,11 @@
-//! Servers whose metadata is in PostgreSQL: each may die, be stopped or be replaced, and another one continues.
+//! Servers whose metadata is in PostgreSQL or in S3: each may die, be stopped or be replaced, and another one continues.
 //!
 //! - Content is in a bucket of another Amphora. The data folder of a dead server is deleted.
 
 mod authority;
 mod checked;
 mod handover;
+mod in_s3;
 mod migrate;
 mod mounts;
 mod refusals;
@@ -25,11 +26,15 @@ const UNPLANNED_MAX: Duration = Duration::from_secs(30);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_objects_survive_the_owner_and_its_data_folder() {
     let shared = need!(Shared::new());
-    let cycles = amount(2, 100);
+    objects_survive_their_owner(&shared.options(), amount(2, 100)).await;
+}
+
+/// Owners that are killed under load, each with its data folder.
+async fn objects_survive_their_owner(options: &tests::server::Options, cycles: usize) {
     let mut rng = Rng::new("takeover::objects");
-    let mut owner = shared.options().start();
+    let mut owner = options.clone().start();
     let mut load = Load::new(&owner, 4, 1);
-    let mut standby = shared.options().start_standby();
+    let mut standby = options.clone().start_standby();
     let mut slowest = Duration::ZERO;
     for cycle in 0..cycles {
         let round = load.begin(&root_client(&owner), &mut rng, ExpectedEnd::Killed);
@@ -54,9 +59,14 @@ async fn acknowledged_objects_survive_the_owner_and_its_data_folder() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_planned_handover_loses_nothing_and_takes_a_moment() {
     let shared = need!(Shared::new());
-    let mut owner = shared.options().start();
+    planned_takeovers(&shared.options()).await;
+}
+
+/// Owners that are stopped in turn, and an upgrade in place.
+async fn planned_takeovers(options: &tests::server::Options) {
+    let mut owner = options.clone().start();
     make_bucket(&owner, "kept", &[]);
-    let mut standby = shared.options().start_standby();
+    let mut standby = options.clone().start_standby();
     let waiting = wait_until(Duration::from_secs(20), || standby.readyz().filter(|it| it.contains("standby")));
     let waiting = waiting.expect("the standby answers");
     assert!(waiting.starts_with("HTTP/1.1 503") && waiting.contains("owns the log"), "{waiting}");

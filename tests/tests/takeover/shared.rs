@@ -13,6 +13,37 @@ pub struct Shared {
     _data: TempDir,
 }
 
+/// A store whose metadata and content are below two prefixes of one bucket of another S3 store.
+pub struct InS3 {
+    elsewhere: Elsewhere,
+    /// The prefix of the log.
+    pub metadata: String,
+}
+
+impl InS3 {
+    /// The places of a store `name`, in an Amphora that the test may stop.
+    ///
+    /// # Errors
+    /// If the environment names another S3 store; the text is the reason of a skip.
+    pub fn new(name: &str) -> Result<Self, String> {
+        let elsewhere = elsewhere(name);
+        match elsewhere.server {
+            Some(_) => Ok(Self { elsewhere, metadata: format!("s3://content/{name}-log") }),
+            None => Err("it stops the other store".to_owned()),
+        }
+    }
+
+    /// The Amphora that has the log and the content.
+    pub fn server(&mut self) -> &mut Server {
+        self.elsewhere.server.as_mut().expect("made by `new`")
+    }
+
+    /// The options of a server of this store.
+    pub fn options(&self) -> Options {
+        self.elsewhere.options.clone().env("AMPHORA_METADATA_URL", &self.metadata)
+    }
+}
+
 impl Shared {
     /// Starts a PostgreSQL.
     ///

@@ -43,10 +43,15 @@ fn is_stopped(server: &Server) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_owner_answers_nothing_that_is_old_once_it_continues() {
     let shared = need!(Shared::new());
-    let mut owner = shared.options().start();
+    stopped_owners(&shared.options(), amount(1, 30)).await;
+}
+
+/// Owners that are stopped for longer than their lease, and continue.
+pub(super) async fn stopped_owners(options: &tests::server::Options, rounds: usize) {
+    let mut owner = options.clone().start();
     make_bucket(&owner, BUCKET, &[]);
-    let mut standby = shared.options().start_standby();
-    for round in 0..amount(1, 30) {
+    let mut standby = options.clone().start_standby();
+    for round in 0..rounds {
         let zombie = root_client(&owner);
         assert!(put(&zombie, &format!("old {round}")).await);
         signal(&owner, Signal::STOP);

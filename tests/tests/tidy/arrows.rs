@@ -2,7 +2,7 @@
 //! `corpora`, which only tests use, depends on none. Crates inside another's folder are members of the workspace too.
 //!
 //! - The layers of the store are crates below `objstore`: `base → disk → kv, blob → record → objstore`. The crates above the store reach
-//!   them through `objstore` alone. `objstore-log`, the fenced log of batches, knows none of them: `log → kv`.
+//!   them through `objstore` alone. `objstore-log`, the fenced log of batches, knows `bucket` alone: `bucket → log → kv`.
 //! - `node-session` is what a store and its nodes agree on, without I/O: the store keeps its outcomes and ends its sessions.
 //! - `s3-policy` evaluates bucket policies and knows neither the store nor the S3 protocol: `s3-policy → s3`.
 //! - `objstore-files` is the seam between a mount and a store: `fuse` knows it and not the store, which only its tests use.
@@ -16,7 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("objstore-base", &[]),
     ("objstore-disk", &["objstore-base"]),
     ("objstore-testing", &["objstore-base", "objstore-disk"]),
-    ("objstore-log", &["objstore-testing"]),
+    ("objstore-log", &["objstore-bucket", "objstore-testing"]),
     ("objstore-bucket", &["objstore-base", "objstore-testing"]),
     ("objstore-kv", &["objstore-base", "objstore-disk", "objstore-log", "objstore-testing"]),
     ("objstore-blob", &["objstore-base", "objstore-bucket", "objstore-disk", "objstore-testing"]),

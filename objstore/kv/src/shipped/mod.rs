@@ -127,7 +127,7 @@ impl<B: Backend> Backend for Shipped<B> {
 
     fn accepts(&self) -> Result<()> {
         if self.appender.lag() > LAG_MAX {
-            return Err(Error::Busy { what: "the log in PostgreSQL, which is behind,".into() });
+            return Err(Error::Busy { what: "the log of the metadata, which is behind,".into() });
         }
         Ok(())
     }
