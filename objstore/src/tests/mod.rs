@@ -45,6 +45,7 @@ pub(crate) use objstore_testing::random;
 mod ranges;
 mod refused_parts;
 mod remote;
+mod remote_leases;
 mod remote_tickets;
 mod repair;
 mod repeated;

@@ -172,7 +172,11 @@ impl Cache {
                 }
                 Change::Attributes { ino } => state.drop_node(*ino),
                 Change::All => state.clear_all(),
-                Change::Probe { .. } | Change::Sharing { .. } | Change::LockGranted { .. } => {}
+                Change::Probe { .. }
+                | Change::Sharing { .. }
+                | Change::LockGranted { .. }
+                // This node answers no change by itself, so it has nothing to send first.
+                | Change::Recall { .. } => {}
             }
         }
         self.give_back(state);
