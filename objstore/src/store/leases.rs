@@ -63,7 +63,7 @@ impl Store {
         let Some(bucket) = self.core.bucket_known(name)? else { return Ok(()) };
         while let Some(recalled) = recall(&self.core, bucket.id) {
             self.core.feeds.behind_at(recalled.holder.mount).acknowledged().await;
-            returned(&self.core, bucket.id, recalled);
+            lease_returned(&self.core, bucket.id, recalled);
         }
         Ok(())
     }
@@ -87,7 +87,7 @@ impl Store {
 pub(crate) fn take_lease_back(core: &Core, bucket: u64) {
     while let Some(recalled) = recall(core, bucket) {
         core.feeds.behind_at(recalled.holder.mount).wait();
-        returned(core, bucket, recalled);
+        lease_returned(core, bucket, recalled);
     }
 }
 
@@ -96,7 +96,7 @@ fn recall(core: &Core, bucket: u64) -> Option<Recalled> {
 }
 
 /// The session has acknowledged the recall, or has ended.
-fn returned(core: &Core, bucket: u64, Recalled { holder, grant }: Recalled) {
+pub(crate) fn lease_returned(core: &Core, bucket: u64, Recalled { holder, grant }: Recalled) {
     if !core.leases.returned(bucket, holder.session, grant) {
         return;
     }

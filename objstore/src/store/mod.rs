@@ -48,7 +48,7 @@ pub(crate) use count::{ACCOUNTS_MAX, GRANTS_MAX, check_buckets};
 pub use driver_access::DriverAccess;
 pub use folder::check as check_folder;
 pub use group_snapshot::GROUP_BUCKETS_MAX;
-pub(crate) use leases::{SessionLease, put_lease, take_lease_back};
+pub(crate) use leases::{SessionLease, lease_returned, put_lease, take_lease_back};
 pub(crate) use mounting::{AccountNow, mount_mode};
 pub use mounting::{MountPolicies, MountRights};
 pub use options::Options;

@@ -34,6 +34,7 @@ mod moved_versions;
 mod nameless;
 mod network;
 mod node_cache;
+mod node_queue;
 mod objects;
 mod opening;
 mod orphans;

@@ -23,8 +23,8 @@ use super::session::{Remote, RemoteSession};
 use crate::clock::Timestamp;
 use crate::error::{Error, Posix, Result};
 use crate::meta::Durability;
-use crate::state::Leaseholder;
-use crate::store::{SessionLease, put_lease};
+use crate::state::{Leaseholder, Recalled};
+use crate::store::{SessionLease, lease_returned, put_lease};
 use crate::tree::{Given, Tx};
 
 /// How many inode numbers are set aside with a lease.
@@ -42,8 +42,10 @@ pub struct VolumeLease {
     pub inos: Range<u64>,
     /// The time at the store.
     pub now: Timestamp,
-    /// How many more bytes of content the quota allows; `None` without a quota.
-    pub free_bytes: Option<u64>,
+    /// How many more bytes of content fit, by the quota and on the disk.
+    pub free_bytes: u64,
+    /// The number of the last change that was made: the node counts on behind it.
+    pub made: u64,
 }
 
 /// What names a change that the node has answered.
@@ -100,11 +102,16 @@ impl RemoteSession {
         else {
             return Ok(None);
         };
-        let recorded = self.record_lease(grant).and_then(|first| Ok((first..first + INOS, self.free_bytes()?)));
+        let made = queue.made.map_or_else(|| self.last_recorded(), Ok);
+        let recorded = made.and_then(|made| {
+            let first = self.record_lease(grant)?;
+            Ok(VolumeLease { grant, inos: first..first + INOS, now, free_bytes: volume.space()?.free_bytes, made })
+        });
         match recorded {
-            Ok((inos, free_bytes)) => {
-                queue.inos = inos.clone();
-                Ok(Some(VolumeLease { grant, inos, now, free_bytes }))
+            Ok(lease) => {
+                queue.inos = lease.inos.clone();
+                queue.made = Some(lease.made);
+                Ok(Some(lease))
             }
             Err(error) => {
                 // A lease from before stays: its node may have answered changes.
@@ -116,10 +123,26 @@ impl RemoteSession {
         }
     }
 
-    fn free_bytes(&self) -> Result<Option<u64>> {
-        let volume = &self.0.volume;
-        let quota = volume.0.core.bucket_known(&volume.0.name)?.and_then(|bucket| bucket.quota_bytes);
-        quota.map(|limit| Ok(limit.saturating_sub(volume.used_bytes()?))).transpose()
+    /// The node gives the lease with this number back: it has answered nothing that is left to be made.
+    pub fn give_lease_back(&self, grant: u64) {
+        let Remote { volume, id, queue, .. } = &*self.0;
+        // No change is being made.
+        let _queue = queue.lock();
+        let Session { core, bucket, mount, id: own, .. } = &*volume.0;
+        if let Some(own) = *own {
+            lease_returned(core, *bucket, Recalled { holder: Leaseholder { session: *id, own, mount: *mount }, grant });
+        }
+    }
+
+    /// A change with this number failed, and its node goes on behind it: it is not made any more.
+    ///
+    /// # Errors
+    /// If the number of the last change cannot be read.
+    pub fn pass_queued(&self, number: u64) -> Result<()> {
+        let mut queue = self.0.queue.lock();
+        let made = queue.made.map_or_else(|| self.last_recorded(), Ok)?;
+        queue.made = Some(made.max(number));
+        Ok(())
     }
 
     fn record_lease(&self, grant: u64) -> Result<u64> {

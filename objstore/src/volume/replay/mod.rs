@@ -26,6 +26,7 @@ pub use slots::SlotCall;
 pub(super) use slots::{InSlot, QUEUE_SLOT, find as find_request, last as last_of_slot};
 
 use super::session::{Session, Volume};
+use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::meta::Durability;
 use crate::session_id::SessionId;
@@ -142,6 +143,12 @@ impl Volume {
     /// Other handles act for none.
     pub fn for_call(&self, call: &Call) -> Self {
         Self(self.0.clone(), Some(call.clone()))
+    }
+
+    /// The time of a change: now, or what its node has answered before, which is never later.
+    pub(super) fn time_of_call(&self) -> Timestamp {
+        let now = self.0.core.clock.now();
+        self.1.as_ref().and_then(Call::given).map_or(now, |given| now.min(given.at))
     }
 
     /// Changes the tree in one transaction that is executed once, however often its request is sent.
