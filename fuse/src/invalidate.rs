@@ -146,7 +146,7 @@ impl<K: Kernel> Invalidator<K> {
                 Change::Probe { ino } => drop(asked.insert(*ino)),
                 Change::Sharing { shared } => self.sharing.set(*shared),
                 // `locks` has taken these.
-                Change::All | Change::LockGranted { .. } => {}
+                Change::All | Change::LockGranted { .. } | Change::Recall { .. } => {}
             }
         }
         self.drop_names(entries, is_lost);

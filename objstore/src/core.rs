@@ -20,8 +20,8 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::settings::SettingsCache;
 use crate::state::{
-    DirtyFiles, FileLocks, Gates, HiddenLog, Mounted, PersistentSessions, Places, Readers, RecentSyncs, UndeliveredLog,
-    Writers,
+    DirtyFiles, FileLocks, Gates, HiddenLog, Leases, Mounted, PersistentSessions, Places, Readers, RecentSyncs,
+    UndeliveredLog, Writers,
 };
 use crate::storage::Storage;
 
@@ -39,6 +39,8 @@ pub(crate) struct Core {
     pub feeds: Feeds,
     /// How many sessions each bucket has.
     pub mounted: Mounted,
+    /// Which volumes are leased to a session exclusively.
+    pub leases: Leases,
     /// Persistent sessions.
     pub persistent: PersistentSessions,
     /// Undelivered cache invalidations of persistent sessions.
@@ -102,6 +104,7 @@ impl Core {
             inode_refs: Arc::default(),
             feeds: Feeds::default(),
             mounted: Mounted::default(),
+            leases: Leases::new(storage.life),
             persistent: PersistentSessions::default(),
             undelivered: UndeliveredLog::default(),
             readers: readers.clone(),

@@ -178,6 +178,16 @@ impl Feeds {
         self.all.lock().iter().any(|feed| feed.bucket == bucket)
     }
 
+    /// How many listeners a bucket has, or will have.
+    pub fn count(&self, bucket: u64) -> usize {
+        self.all.lock().iter().filter(|feed| feed.bucket == bucket).count()
+    }
+
+    /// What the feed of one mount has yet to acknowledge.
+    pub fn behind_at(&self, mount: u64) -> Behind {
+        self.behind(|feed| feed.mount == mount)
+    }
+
     /// Whether a change has to be recorded for a persistent session.
     pub fn owes(&self, bucket: u64, origin: u64) -> bool {
         self.all.lock().iter().any(|feed| feed.is_owed(bucket, origin))

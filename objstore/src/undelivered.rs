@@ -89,7 +89,11 @@ fn notice(change: &Change) -> Option<Notice> {
         Change::Entry { parent, name } => Some(Notice { name: Some(name.clone()), ..about(parent) }),
         Change::Content { ino } => Some(Notice { content: true, ..about(ino) }),
         Change::Attributes { ino } => Some(about(ino)),
-        Change::Probe { .. } | Change::LockGranted { .. } | Change::Sharing { .. } | Change::All => None,
+        Change::Probe { .. }
+        | Change::LockGranted { .. }
+        | Change::Recall { .. }
+        | Change::Sharing { .. }
+        | Change::All => None,
     }
 }
 

@@ -5,6 +5,7 @@
 //! - The session's id is chosen before the mount is made, so that opening it twice opens it once.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,6 +122,9 @@ pub struct Node {
     pub incarnation: Incarnation,
     /// Where connections are served.
     pub runtime: Handle,
+    /// The folder for changes that are answered before the store has made them. `None` without a holder: no next process would
+    /// hand them in.
+    pub journals: Option<PathBuf>,
 }
 
 impl Node {
@@ -143,6 +147,7 @@ impl Node {
             prefix: request.prefix.clone(),
             read_only: request.fixed_read_only,
             kept: remote.id(),
+            journal: self.journals.as_ref().map(|folder| folder.join(format!("{:032x}", remote.session))),
             limit: if resumes { TAKEOVER } else { OPENING },
             patience: node_client::PATIENCE,
             clock: boot_clock::clock(),

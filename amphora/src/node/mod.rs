@@ -13,7 +13,7 @@ mod csi;
 mod flags;
 pub mod own;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,6 +40,8 @@ const LOOK: Duration = Duration::from_millis(500);
 const FIRST_MOUNT: Duration = Duration::from_secs(60);
 /// The largest file of an authority.
 const CA_BYTES_MAX: u64 = 1 << 20;
+/// The folder for what mounts have answered before their stores have made it.
+const JOURNALS: &str = "journals";
 /// The file with the number of the last process.
 const INCARNATION: &str = "incarnation";
 
@@ -77,7 +79,8 @@ async fn serve(flags: NodeFlags, admin: Option<SocketPath>, notify: &Notify) -> 
     let opened_dir = state_dir.clone();
     let incarnation = blocking("the state folder", move || next_incarnation(&opened_dir)).await??;
     let (holding, inheritance) = holding(&flags, &state_dir).await?;
-    let node = Node { name: name.clone(), incarnation, runtime: tokio::runtime::Handle::current() };
+    let journals = if holding.is_some() { Some(journals(&state_dir)?) } else { None };
+    let node = Node { name: name.clone(), incarnation, runtime: tokio::runtime::Handle::current(), journals };
     let authority = flags.ca.as_deref().map(authority).transpose()?;
     let identity = tls(("--cert", flags.cert.clone()), ("--key", flags.key.clone()))?;
     let checked = identity.as_ref().map(FileContent::load).transpose();
@@ -178,6 +181,21 @@ async fn unneeded(mounts: &Arc<Table>) {
             return;
         }
     }
+}
+
+/// The folder for what mounts answer ahead of their stores in this boot. Those of earlier boots are of mounts that ended with
+/// them.
+fn journals(state_dir: &Path) -> Result<PathBuf, Failure> {
+    let folder = state_dir.join(JOURNALS);
+    let boot = ::csi::sealed::boot_id().map_err(|error| Failure::failed(with_causes(&error)))?;
+    for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+        if entry.file_name() != boot.as_str()
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(%error, folder = %entry.path().display(), "what mounts of an earlier boot left is not removed");
+        }
+    }
+    Ok(folder.join(boot))
 }
 
 /// The number of this process: higher than that of each earlier one with this folder.

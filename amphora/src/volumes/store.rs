@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use node_codec::session::{Leased, Queued};
 use node_codec::{decode_reply, encode_reply};
 use node_server::{Done, Named, Opened, Opening, Settled, StoredSession};
 use node_session::slot::{Outcome, Outcomes as _};
 use node_session::{Boot, CallId, Digest, SessionId, Terms};
 use node_wire::credential::{Claim, Secret};
 use node_wire::refusal::{Reason, Refusal};
+use objstore::clock::Timestamp;
 use objstore::name::BucketName;
-use objstore::volume::{OpenRemote, RemoteAbout, RemoteSession, SlotCall};
+use objstore::volume::{OpenRemote, QueuedCall, RemoteAbout, RemoteSession, SlotCall, VolumeLease};
 use objstore::{Error, Posix, Store, certificate};
 use objstore_files::{Answer, Context, FileService, Op, Reply};
 
@@ -164,6 +166,32 @@ impl StoredSession for Session {
         let slot = SlotCall { call, digest, encode, decode };
         let answer = self.remote.execute(context, Some(slot), op, data)?;
         Ok(Done { answer, position: None })
+    }
+
+    fn leases(&self) -> bool {
+        true
+    }
+
+    fn lease(&self) -> objstore::Result<Option<Leased>> {
+        let lease = self.remote.lease_volume()?;
+        Ok(lease.map(|VolumeLease { grant, inos, now, free_bytes, made }| {
+            let (first_ino, inos) = (inos.start, inos.end - inos.start);
+            Leased { grant, first_ino, inos, now: now.0, free_bytes, made }
+        }))
+    }
+
+    fn give_back(&self, grant: u64) {
+        self.remote.give_lease_back(grant);
+    }
+
+    fn make_queued(&self, queued: &Queued, context: &Context, op: Op<'_>, data: &[u8]) -> objstore::Result<()> {
+        let Queued { number, ino, at, .. } = *queued;
+        let queued = QueuedCall { number, ino, at: Timestamp(at), encode, decode };
+        self.remote.make_queued(context, queued, op, data).map(drop)
+    }
+
+    fn pass_queued(&self, number: u64) -> objstore::Result<()> {
+        self.remote.pass_queued(number)
     }
 
     fn settled(&self) -> Settled {

@@ -48,10 +48,7 @@ pub(super) fn answer(fs: &Fs<'_>, request: &Request<'_>) -> Result<Answer> {
         }
         Operation::Read { offset, size } => fs.read(node, offset, size).map(Answer::Bytes),
         Operation::Write(write) => fs.write(place(node, &write), write.data).map(Answer::Written),
-        Operation::Flush { handle, owner } => {
-            fs.flush(node, OpenFile::decode(handle), owner);
-            Ok(Answer::Done)
-        }
+        Operation::Flush { handle, owner } => fs.flush(node, OpenFile::decode(handle), owner).map(done),
         Operation::Release { handle, flock_owner } => {
             fs.release(node, OpenFile::decode(handle), flock_owner, asked).map(done)
         }

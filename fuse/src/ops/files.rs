@@ -97,12 +97,18 @@ impl Fs<'_> {
         })
     }
 
-    /// A descriptor of a file is being closed, possibly the last; close(2) has not returned yet.
-    pub fn flush(&self, node: u64, file: OpenFile, owner: u64) {
+    /// A descriptor of a file is being closed, possibly the last; close(2) has not returned yet. It fails if a write failed
+    /// that was answered before.
+    pub fn flush(&self, node: u64, file: OpenFile, owner: u64) -> Result<()> {
         self.end_locks_of_process(node, owner);
+        let ino = self.view.ino(node);
         if file.is_announced(self.locks.are_kept()) {
-            announced(self.files.closing(self.view.ino(node), file.encode()));
+            announced(self.files.closing(ino, file.encode()));
         }
+        if !file.writable {
+            return Ok(());
+        }
+        self.session.unreported(ino).map_err(|error| errno::of_sync(&error))
     }
 
     /// The last descriptor of an open(2) was closed.

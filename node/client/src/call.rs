@@ -75,6 +75,7 @@ pub(crate) async fn call(link: &Link, context: &Context, op: Op<'_>, data: &[u8]
 /// Executes an operation that fits into one frame, and keeps what is known from its answer.
 pub(crate) async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
     let begun = link.cache.begin(&op);
+    wait_for_changes(link, &op).await;
     let (answer, besides) = match send(link, context, op.clone(), data).await {
         Ok((answer, besides)) => (Ok(answer), besides),
         Err(error) => (Err(error), Besides::default()),
@@ -86,6 +87,7 @@ pub(crate) async fn one(link: &Link, context: &Context, op: Op<'_>, data: &[u8])
 /// Looks up names for the node itself, which owns the references.
 pub(crate) async fn fetch(link: &Link, context: &Context, op: Op<'_>) -> Result<()> {
     let begun = link.cache.begin(&op);
+    wait_for_changes(link, &op).await;
     match send(link, context, op.clone(), &[]).await {
         Ok((answer, besides)) => link.cache.fetched(begun, &op, (&Ok(answer), &besides)),
         Err(error) => {
@@ -94,6 +96,18 @@ pub(crate) async fn fetch(link: &Link, context: &Context, op: Op<'_>) -> Result<
         }
     }
     Ok(())
+}
+
+/// Waits until the store has made the changes that were answered here and that a call could meet. The call has begun in the
+/// cache: no other change of its files is answered here meanwhile.
+async fn wait_for_changes(link: &Link, op: &Op<'_>) {
+    let needed = link.queue.needed(op);
+    if !link.queue.is_made(needed) {
+        tokio::select! {
+            () = link.queue.made(needed) => {}
+            _ = link.lost() => {}
+        }
+    }
 }
 
 /// Executes an operation at the store: its answer, and what the store tells besides.
@@ -116,8 +130,7 @@ async fn send(link: &Link, context: &Context, op: Op<'_>, data: &[u8]) -> Result
         incarnation: link.options.incarnation.0,
         slot: slot.as_ref().map_or(0, |slot| slot.call().slot),
         sequence: slot.as_ref().map_or(0, |slot| slot.call().sequence),
-        again: false,
-        call: Bytes::new(),
+        ..Sent::default()
     };
     let payload = Bytes::copy_from_slice(data);
     let asked = Asked { link, context, op: &op, payload, reply_bytes: reply_bytes(&op) };

@@ -26,12 +26,35 @@ impl RemoteChanges {
     }
 }
 
+impl RemoteChanges {
+    /// If the store takes the lease of the volume back: everything that was answered here is made before that is
+    /// acknowledged, or the session is lost.
+    fn hand_in(&self, changes: &[Change]) {
+        let recalled = changes.iter().filter_map(|change| match change {
+            Change::Recall { grant } => Some(*grant),
+            _ => None,
+        });
+        let Some(grant) = recalled.max() else { return };
+        let link = &self.link;
+        link.queue.recall(grant);
+        let last = link.queue.last();
+        self.runtime.block_on(async {
+            tokio::select! {
+                () = link.queue.made(last) => {}
+                _ = link.lost() => {}
+            }
+        });
+    }
+}
+
 impl Changes for RemoteChanges {
     fn next(&mut self) -> Option<Vec<Change>> {
         let Ok(Part { boot, number, changes }) = self.parts.recv() else {
             self.link.cache.close();
+            self.link.queue.close();
             return None;
         };
+        self.hand_in(&changes);
         self.link.cache.changed(&changes);
         self.taken = Some((boot, number));
         Some(changes)

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::behind;
+use crate::hand_in;
 use crate::keeper::{Task, follow, renew, watch};
 use crate::link::Link;
 use crate::options::Options;
@@ -51,13 +52,25 @@ pub async fn open<T: Transport>(
     let is_of_ticket = matches!(config.credential, Credential::Ticket(_));
     let client = Client::start(transport, Config { session: name, ..config }, &sender, random)?;
     let link = Link::new(client, options, is_of_ticket);
+    if let Some(journal) = link.options.journal.clone() {
+        link.queue.open(&journal);
+    }
     let tasks = vec![
         Task::spawn(follow(Arc::clone(&link), events)),
         Task::spawn(renew(Arc::clone(&link))),
         Task::spawn(watch(Arc::clone(&link))),
         Task::spawn(behind::send(Arc::clone(&link))),
+        Task::spawn(hand_in::run(Arc::clone(&link))),
     ];
-    match timeout(limit, link.open()).await {
+    let opened = async {
+        link.open().await?;
+        // What an earlier process has answered is in the store before anything is served.
+        tokio::select! {
+            () = link.queue.made(link.queue.last()) => Ok(()),
+            refusal = link.lost() => Err(refusal),
+        }
+    };
+    match timeout(limit, opened).await {
         Err(_) => Err(Unopened::Unreachable(limit)),
         Ok(Err(refusal)) => Err(Unopened::Refused(refusal)),
         Ok(Ok(())) => {

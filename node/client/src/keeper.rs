@@ -125,6 +125,7 @@ async fn open(link: &Link) -> Result<(), CallError> {
     link.writers.opened(boot);
     link.set_boot(boot);
     link.keeps_locks.store(opened.keeps_locks, Ordering::Release);
+    link.queue.allow(opened.leases);
     // What stays the same while the session is open.
     let _ = link.about.set(about);
     let _ = link.terms.set(terms);

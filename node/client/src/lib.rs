@@ -1,6 +1,7 @@
 //! The node's end of the wire: the files of a session, served by a store on another machine.
 //!
-//! - Shared mode: each change is one trip to the store. The kernel caches, and this module caches names and attributes
+//! - A session that has its volume alone answers writes and attributes itself, and hands them in behind (`queue`).
+//! - Otherwise each change is one trip to the store. The kernel caches, and this module caches names and attributes
 //!   (`cache`); the changes of others keep both exact: the store answers a change when this session has dropped what it
 //!   names.
 //! - A call is repeated until it has an answer, over as many connections as it takes, in its slot: the store executes it
@@ -19,11 +20,13 @@ mod call;
 mod changes;
 mod connect;
 mod forgets;
+mod hand_in;
 mod keeper;
 mod link;
 mod misses;
 mod options;
 mod prefetch;
+mod queue;
 mod remote;
 mod shape;
 mod slots;

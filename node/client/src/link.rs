@@ -19,6 +19,7 @@ use crate::cache::Cache;
 use crate::forgets::Forgets;
 use crate::misses::Misses;
 use crate::options::Options;
+use crate::queue::Queue;
 use crate::slots::Slots;
 use crate::stream::Stream;
 use crate::trips::Trips;
@@ -53,6 +54,8 @@ pub(crate) struct Link {
     pub(crate) misses: Misses,
     pub(crate) versions: Versions,
     pub(crate) trips: Trips,
+    /// What was answered here and is not made at the store yet.
+    pub(crate) queue: Queue,
     pub(crate) lease: Mutex<Option<Lease>>,
     /// When the last opening or renewal was sent that the store answered, and for which standing the caches were dropped.
     heard: Mutex<(Moment, Standing)>,
@@ -91,6 +94,7 @@ impl Link {
             misses: Misses::default(),
             versions: Versions::default(),
             trips: Trips::default(),
+            queue: Queue::default(),
             lease: Mutex::new(None),
             heard: Mutex::new((Moment::default(), Standing::Fresh)),
             terms: OnceLock::new(),

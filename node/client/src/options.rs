@@ -1,6 +1,7 @@
 //! Which session is opened, and for how long its opening is waited for.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use node_session::{Incarnation, SessionId};
@@ -28,6 +29,9 @@ pub struct Options {
     pub read_only: bool,
     /// The id under which this machine keeps the mount for a next process; `None`: the store's own id.
     pub kept: Option<KeptId>,
+    /// The file for changes that are answered before the store has made them, which a next process of this machine hands in.
+    /// `None`: each change is made by the store before it is answered.
+    pub journal: Option<PathBuf>,
     /// How long the store may take to answer the opening.
     pub limit: Duration,
     /// How long the store may not be reached before the session is lost on this machine too: it may only be restarting.

@@ -10,7 +10,7 @@ use node_session::lease::Standing;
 use node_wire::client::CallError;
 use objstore_base::error::Result;
 use objstore_files::{
-    About, Answer, Changes, Context, FileService, LinkStats, NameOp, Op, RequestId, SessionStanding, Trips,
+    About, Answer, Changes, ContentOp, Context, FileService, LinkStats, NameOp, Op, RequestId, SessionStanding, Trips,
 };
 use tokio::runtime::Handle;
 use tokio::time::timeout;
@@ -45,6 +45,31 @@ impl Remote {
         }
     }
 
+    /// Answers a change before the store has made it, if that is allowed.
+    fn queued(&self, context: &Context, op: &Op<'_>, data: &[u8]) -> Option<Answer> {
+        let link = &self.link;
+        // Without the changes of others nobody would take the lease back.
+        if context.session != self.about.number || link.is_lost() || !link.stream.is_followed() {
+            return None;
+        }
+        let now = link.is_fresh().then(|| (link.clock())());
+        link.queue.answer((&link.cache, now), context, op, data)
+    }
+
+    fn at_the_store(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
+        self.prefetch(&op);
+        self.link.queue.spent(&op, data);
+        let synced = matches!(op, Op::Content(ContentOp::Sync { .. } | ContentOp::SyncVolume {})).then(|| op.clone());
+        let answer = self.runtime.block_on(call(&self.link, context, op, data))?;
+        match synced {
+            // What is synced includes what was answered here, which may have failed.
+            Some(Op::Content(ContentOp::Sync { ino, .. })) => self.link.queue.failure(ino)?,
+            Some(Op::Content(ContentOp::SyncVolume {})) => self.link.queue.any_failure()?,
+            _ => {}
+        }
+        Ok(answer)
+    }
+
     /// What the lease allows now.
     pub fn standing(&self) -> Standing {
         let now = (self.link.clock())();
@@ -76,15 +101,21 @@ impl FileService for Remote {
     fn call(&self, context: &Context, op: Op<'_>, data: &[u8]) -> Result<Answer> {
         match here(&self.link, context, op) {
             Step::Answered(answer) => answer,
-            Step::Send(op) => {
-                self.prefetch(&op);
-                self.runtime.block_on(call(&self.link, context, op, data))
-            }
+            Step::Send(op) => match self.queued(context, &op, data) {
+                Some(answer) => Ok(answer),
+                None => self.at_the_store(context, op, data),
+            },
         }
     }
 
     fn answered(&self, request: RequestId) {
-        self.link.answered(request);
+        if !self.link.queue.answered(request, (self.link.clock())()) {
+            self.link.answered(request);
+        }
+    }
+
+    fn unreported(&self, ino: u64) -> Result<()> {
+        self.link.queue.failure(ino)
     }
 
     fn changes(&self) -> Box<dyn Changes> {
@@ -147,12 +178,21 @@ impl FileService for Remote {
 
     fn close_changes(&self) {
         self.link.cache.close();
+        self.link.queue.close();
         self.link.stream.close(false);
         let link = Arc::clone(&self.link);
         self.runtime.spawn(async move { timeout(END, ask(&link, Ask::Unfollow(Nothing {}))).await });
     }
 
     fn end(&self) {
+        let link = &self.link;
+        self.runtime.block_on(async {
+            tokio::select! {
+                () = link.queue.made(link.queue.last()) => {}
+                _ = link.lost() => {}
+            }
+        });
+        self.link.queue.end();
         let ended = self.runtime.block_on(async { timeout(END, ask(&self.link, Ask::End(Nothing {}))).await });
         if ended.is_err() {
             tracing::warn!("the store was not told of the end of a session: it ends with its lease");

@@ -113,6 +113,15 @@ impl Stream {
         }
     }
 
+    /// Has the mount drop what it has cached of what this node knows to be different.
+    pub(crate) fn tell(&self, changes: Vec<Change>) {
+        let state = self.0.lock();
+        if let Some(sender) = &state.sender {
+            // Number 0 is no change of the store. Without a receiver, nobody has caches.
+            let _ = sender.send(Part { boot: state.boot, number: 0, changes });
+        }
+    }
+
     /// The mount has applied a part; the message for the store, unless it is one of an earlier opening.
     pub(crate) fn applied(&self, boot: Boot, number: u64) -> Option<Acknowledged> {
         let state = &mut *self.0.lock();

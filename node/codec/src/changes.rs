@@ -15,6 +15,7 @@ const SHARED: u32 = 5;
 const ALONE: u32 = 6;
 const ALL: u32 = 7;
 const LOCK_GRANTED: u32 = 20;
+const RECALL: u32 = 21;
 
 /// A part of a batch as bytes: at most [`CHANGES_PAGE_MAX`] changes, or its receiver refuses it.
 pub fn encode_changes(changes: &[Change]) -> Vec<u8> {
@@ -24,6 +25,7 @@ pub fn encode_changes(changes: &[Change]) -> Vec<u8> {
         Change::Attributes { ino } => message::Change { kind: ATTRIBUTES, ino: *ino, name: String::new() },
         Change::Probe { ino } => message::Change { kind: PROBE, ino: *ino, name: String::new() },
         Change::LockGranted { ticket } => message::Change { kind: LOCK_GRANTED, ino: *ticket, name: String::new() },
+        Change::Recall { grant } => message::Change { kind: RECALL, ino: *grant, name: String::new() },
         Change::All => message::Change { kind: ALL, ino: 0, name: String::new() },
         Change::Sharing { shared } => {
             message::Change { kind: if *shared { SHARED } else { ALONE }, ino: 0, name: String::new() }
@@ -54,6 +56,7 @@ fn change(message::Change { kind, ino, name: named }: message::Change) -> Result
         ALONE => Change::Sharing { shared: false },
         ALL => Change::All,
         LOCK_GRANTED => Change::LockGranted { ticket: ino },
+        RECALL => Change::Recall { grant: ino },
         other => {
             return Err(refused("kind of a change", &other, "this version does not know it; upgrade the older side"));
         }

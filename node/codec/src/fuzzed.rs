@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use prost::Message;
 
-use crate::session::{Acknowledged, Answered, Control, Delivered, Opened, Renewed, Sent, read, write};
+use crate::session::{Acknowledged, Answered, Control, Delivered, Leased, Opened, Renewed, Sent, read, write};
 use crate::{
     decode_about, decode_call, decode_changes, decode_failure, decode_reply, encode_about, encode_call, encode_changes,
     encode_failure, encode_reply, within_one_reply,
@@ -68,6 +68,7 @@ fn messages(bytes: &[u8]) {
     message::<Renewed>(bytes);
     message::<Delivered>(bytes);
     message::<Acknowledged>(bytes);
+    message::<Leased>(bytes);
 }
 
 fn message<M: Message + Default + PartialEq>(bytes: &[u8]) {

@@ -29,6 +29,33 @@ pub struct Sent {
     /// The call: [`encode_call`](crate::encode_call).
     #[prost(bytes = "bytes", tag = "5")]
     pub call: Bytes,
+    /// In place of a call: changes that the node has answered under a lease of the volume, in their order. Their bytes lie
+    /// behind each other in the payload. At most [`QUEUED_PER_CALL`].
+    #[prost(message, repeated, tag = "20")]
+    pub queued: Vec<Queued>,
+    /// The number of the last such change that failed: it is not made any more. Zero if none did.
+    #[prost(uint64, tag = "21")]
+    pub passed: u64,
+}
+
+/// A change that the node has answered before the store makes it.
+#[derive(Clone, PartialEq, Message)]
+pub struct Queued {
+    /// Its number: higher than that of the change before it.
+    #[prost(uint64, tag = "1")]
+    pub number: u64,
+    /// The number of the inode that it makes; zero if it makes none.
+    #[prost(uint64, tag = "2")]
+    pub ino: u64,
+    /// The time that the node has answered, in nanoseconds since 1970.
+    #[prost(sint64, tag = "3")]
+    pub at: i64,
+    /// How many bytes of the payload are its own.
+    #[prost(uint32, tag = "4")]
+    pub len: u32,
+    /// The call: [`encode_call`](crate::encode_call).
+    #[prost(bytes = "bytes", tag = "5")]
+    pub call: Bytes,
 }
 
 /// The head of an answer to a call.
@@ -51,6 +78,13 @@ pub struct Answered {
     /// What the inodes of the reply do not have, in their order there: see [`Answered::with_traits`].
     #[prost(uint32, repeated, tag = "5")]
     pub traits: Vec<u32>,
+    /// In the answer to changes that the node had answered: the number of the last one that is made. The reply is that of the
+    /// next one, if it failed.
+    #[prost(uint64, tag = "20")]
+    pub made: u64,
+    /// In the same answer: the attributes of the files that were changed, at most [`QUEUED_PER_CALL`].
+    #[prost(message, repeated, tag = "21")]
+    pub after: Vec<message::Attr>,
 }
 
 impl Answered {
@@ -59,6 +93,17 @@ impl Answered {
     #[must_use]
     pub fn with_attrs(self, attrs: &[Attr]) -> Self {
         Self { attrs: attrs.iter().take(ATTRS_MAX).map(|attr| (*attr).into()).collect(), ..self }
+    }
+
+    /// Tells what attributes the changes left that the node had answered.
+    #[must_use]
+    pub fn with_after(self, attrs: &[Attr]) -> Self {
+        Self { after: attrs.iter().take(QUEUED_PER_CALL).map(|attr| (*attr).into()).collect(), ..self }
+    }
+
+    /// The attributes that changes left which the node had answered; those that cannot be read are left out.
+    pub fn after(&self) -> Vec<Attr> {
+        self.after.iter().take(QUEUED_PER_CALL).filter_map(|told| attr(*told).ok()).collect()
     }
 
     /// Tells what the inodes of the reply do not have: capabilities, protection and ACLs. The kernel asks for them before it
@@ -105,7 +150,7 @@ pub const VERSIONED: u32 = 2;
 #[derive(Clone, PartialEq, Message)]
 pub struct Control {
     /// What the node asks for.
-    #[prost(oneof = "Ask", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "Ask", tags = "1, 2, 3, 4, 5, 20, 21")]
     pub ask: Option<Ask>,
 }
 
@@ -127,6 +172,43 @@ pub enum Ask {
     /// End the session: the mount is gone.
     #[prost(message, tag = "5")]
     End(Nothing),
+    /// Lease the volume to this session alone; answered with [`Leased`].
+    #[prost(message, tag = "20")]
+    Lease(Nothing),
+    /// Give the lease with this number back: nothing is left to be made.
+    #[prost(message, tag = "21")]
+    GiveBack(GiveBack),
+}
+
+/// Gives an exclusive lease back.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct GiveBack {
+    /// Its number.
+    #[prost(uint64, tag = "1")]
+    pub grant: u64,
+}
+
+/// The answer to the request for an exclusive lease.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub struct Leased {
+    /// The number of the lease; zero if it is not granted now.
+    #[prost(uint64, tag = "1")]
+    pub grant: u64,
+    /// The first inode number that is set aside.
+    #[prost(uint64, tag = "2")]
+    pub first_ino: u64,
+    /// How many are.
+    #[prost(uint64, tag = "3")]
+    pub inos: u64,
+    /// The time at the store, in nanoseconds since 1970.
+    #[prost(sint64, tag = "4")]
+    pub now: i64,
+    /// How many more bytes of content fit.
+    #[prost(uint64, tag = "5")]
+    pub free_bytes: u64,
+    /// The number of the last change of the session that was made under a lease: it counts on behind it.
+    #[prost(uint64, tag = "6")]
+    pub made: u64,
 }
 
 /// No fields yet.
@@ -184,6 +266,9 @@ pub struct Opened {
     /// Whether the store keeps file locks. A release before it did says nothing.
     #[prost(bool, tag = "20")]
     pub keeps_locks: bool,
+    /// Whether the store leases volumes to sessions that are alone: [`Ask::Lease`]. A release before it did says nothing.
+    #[prost(bool, tag = "21")]
+    pub leases: bool,
 }
 
 /// Renews the lease.
@@ -240,6 +325,12 @@ pub struct Acknowledged {
 
 /// The most names in one [`lookup_all`](objstore_files::Files::lookup_all): its reply is kept until its slot is used again.
 pub const LOOKUPS_PER_CALL: usize = 256;
+
+/// The most changes that a node has answered in one call: with the attributes that they leave, the answer fits into a head.
+pub const QUEUED_PER_CALL: usize = 100;
+
+/// The most bytes that one such change writes.
+pub const QUEUED_BYTES_MAX: usize = 128 << 10;
 
 /// The most requests in one renewal.
 pub const ANSWERED_MAX: usize = 4096;

@@ -425,6 +425,12 @@ fn hostile_lengths_and_numbers_are_refused() {
 }
 
 #[test]
+fn a_recall_keeps_its_place_among_changes_and_its_number() {
+    let changes = [Change::Content { ino: 7 }, Change::Recall { grant: 3 << 32 | 1 }, Change::All];
+    assert_eq!(decode_changes(&encode_changes(&changes)).unwrap(), changes);
+}
+
+#[test]
 fn a_listing_is_asked_for_in_pages() {
     let asked = NameOp::ReadDir { ino: 1, after: None, limit: NAMES_MAX }.into();
     let expected: Op<'_> = NameOp::ReadDir { ino: 1, after: None, limit: NAMES_PAGE_MAX }.into();

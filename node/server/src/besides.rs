@@ -65,7 +65,9 @@ impl Wanted {
             Some(Reply::Attr(attr)) => Some(attr),
             _ => None,
         };
-        let traits = if self.traits { stored.files().traits(&inos(reply)) } else { Vec::new() };
+        // What a directory that got a name does not have comes behind what the new inode does not have.
+        let asked = || inos(reply).into_iter().chain(self.attrs.first().copied()).collect::<Vec<_>>();
+        let traits = if self.traits { stored.files().traits(&asked()) } else { Vec::new() };
         Besides { versions, attrs: self.attrs.iter().filter_map(attr).collect(), traits }
     }
 }

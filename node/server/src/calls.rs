@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::besides::{Besides, Wanted};
+use crate::queued::Batch;
 use crate::session::Session;
 use crate::slots::{Pending, Step, Told};
 use crate::store::Settled;
@@ -38,6 +39,7 @@ pub(crate) async fn answer(session: &Arc<Session>, call: Call, unanswered: Unans
             unanswered.send(told.map(|told| answer_of(session, told, reply_bytes)));
         }
         Ok(Begun::Read(read)) => read.execute(session, unanswered).await,
+        Ok(Begun::Queued(batch)) => batch.make(session, unanswered).await,
         Ok(Begun::Change(change)) => {
             // In a task of its own if it has to wait for a thread, so that it is finished without its connection too.
             let mut execution = Box::pin(change.execute(Arc::clone(session), unanswered));
@@ -56,6 +58,8 @@ enum Begun {
     /// It was sent before and is running: its reply follows here, for an answer of so many bytes.
     Elsewhere(Pending, u32),
     Read(Read),
+    /// The node has answered these changes.
+    Queued(Batch),
     Change(Change),
 }
 
@@ -63,6 +67,9 @@ fn begin(session: &Arc<Session>, call: Call) -> Result<Begun, Refusal> {
     let sent: Sent = read(call.head).map_err(|error| Refusal::new(Reason::Protocol, error.to_string()))?;
     let incarnation = Incarnation(sent.incarnation);
     session.check(incarnation)?;
+    if !sent.queued.is_empty() {
+        return Batch::read(sent, Call { head: Bytes::new(), ..call }).map(Begun::Queued);
+    }
     let reply_bytes = call.reply_bytes;
     let (context, op) = match decode(&sent, &call.payload) {
         Ok(decoded) => decoded,

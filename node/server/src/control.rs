@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use node_codec::session::{ANSWERED_MAX, Ask, Control, Nothing, Open, Renew, read, write};
+use node_codec::session::{ANSWERED_MAX, Ask, Control, GiveBack, Nothing, Open, Renew, read, write};
 use node_session::Incarnation;
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::{Answer, Peer};
@@ -39,6 +39,12 @@ pub(crate) async fn answer<S: Store>(
         Ask::Unfollow(_) => {
             let session = shared.opened(peer)?;
             session.control.clone().run(move || session.stored.files().close_changes()).await;
+            write(&Nothing {})
+        }
+        Ask::Lease(_) => lease(&shared.opened(peer)?).await?,
+        Ask::GiveBack(GiveBack { grant }) => {
+            let session = shared.opened(peer)?;
+            session.control.clone().run(move || session.stored.give_back(grant)).await;
             write(&Nothing {})
         }
         Ask::End(_) => {
@@ -131,6 +137,17 @@ fn panicked() -> Refusal {
         Reason::Other,
         "the session could not be opened or followed; this is a fault of the store, see its log",
     )
+}
+
+/// Leases the volume. What goes wrong at the store is no refusal: the node goes on without a lease.
+async fn lease(session: &Arc<Session>) -> Result<Bytes, Refusal> {
+    let asking = Arc::clone(session);
+    let leased = session.control.run(move || asking.stored.lease()).await.ok_or_else(panicked)?;
+    let leased = leased.unwrap_or_else(|error| {
+        tracing::warn!(%error, "a volume cannot be leased to its only session");
+        None
+    });
+    Ok(write(&leased.unwrap_or_default()))
 }
 
 async fn renew<S: Store>(shared: &Arc<Shared<S>>, session: &Arc<Session>, renewal: Renew) -> Result<Bytes, Refusal> {

@@ -18,6 +18,7 @@ mod control;
 mod counts;
 mod ended;
 mod listener;
+mod queued;
 mod refusals;
 mod server;
 mod session;

@@ -125,6 +125,7 @@ impl Session {
             age_ms: millis(age),
             last: self.slots.last(),
             keeps_locks: self.stored.files().keeps_locks(),
+            leases: self.stored.leases(),
         })
     }
 

@@ -3,6 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use node_codec::session::{Leased, Queued};
 use node_session::slot::Outcome;
 use node_session::{Boot, CallId, Digest, Incarnation, Position, SessionId, Terms};
 use node_wire::credential::{Claim, Secret};
@@ -94,6 +95,38 @@ pub trait StoredSession: Send + Sync {
     /// Those of the operation.
     fn change(&self, _call: (CallId, Digest), context: &Context, op: Op<'_>, data: &[u8]) -> Result<Done> {
         Ok(Done { answer: self.files().call(context, op, data)?, position: None })
+    }
+
+    /// Whether the store leases volumes: without, a node does not ask.
+    fn leases(&self) -> bool {
+        false
+    }
+
+    /// Leases the volume to this session, if it is the only user of it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn lease(&self) -> Result<Option<Leased>> {
+        Ok(None)
+    }
+
+    /// The node gives a lease back.
+    fn give_back(&self, _grant: u64) {}
+
+    /// Makes a change that the node has answered; without effect if it was made before.
+    ///
+    /// # Errors
+    /// Those of the operation: then it is not made. ESTALE without a lease.
+    fn make_queued(&self, _queued: &Queued, _context: &Context, _op: Op<'_>, _data: &[u8]) -> Result<()> {
+        Err(objstore_base::error::Posix::Stale.into())
+    }
+
+    /// Changes up to this number are not made any more.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn pass_queued(&self, _number: u64) -> Result<()> {
+        Ok(())
     }
 
     /// Completes when all other mounts have applied every change that was made before this call, or have ended: a change

@@ -9,5 +9,7 @@ mod store;
 
 pub use link::Weather;
 pub use loopback::Loopback;
-pub use node_server::Opening;
+pub use node_codec::session::{Leased, Queued};
+pub use node_codec::{decode_reply, encode_reply};
+pub use node_server::{Done, Opening, Settled, StoredSession};
 pub use node_session::Terms;

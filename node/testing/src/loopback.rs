@@ -1,6 +1,7 @@
 //! A listener on loopback, and nodes that connect to it.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use node_certificate::{Authority, Timestamp};
 use node_client::{Options, Remote};
-use node_server::{Clock, Opening, Server, Settings, Stats};
+use node_server::{Clock, Opening, Server, Settings, Stats, StoredSession};
 use node_session::{Boot, Incarnation, Moment, SessionId, Terms};
 use node_wire::Random;
 use node_wire::client::{Config, Tls};
@@ -23,7 +24,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::link::{Fragile, Weather};
-use crate::store::{Memory, Tickets};
+use crate::store::{Memory, Plain, Tickets};
 
 /// A listener of a store on loopback, in a runtime of its own.
 pub struct Loopback {
@@ -31,6 +32,7 @@ pub struct Loopback {
     tickets: Arc<Tickets>,
     terms: Terms,
     patience: Duration,
+    journals: Option<PathBuf>,
     certificate: Certificate,
     clock: Clock,
     random: Random,
@@ -75,6 +77,7 @@ impl Loopback {
             tickets: Arc::default(),
             terms,
             patience,
+            journals: None,
             certificate: certificate(),
             clock: Arc::new(move || Moment::after_start(start.elapsed())),
             random: random(),
@@ -84,6 +87,13 @@ impl Loopback {
         };
         loopback.start("127.0.0.1:0".parse().expect("an address"));
         loopback
+    }
+
+    /// Nodes keep journals in this folder: they answer changes ahead of the store, if it leases volumes.
+    #[must_use]
+    pub fn with_journals(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.journals = Some(folder.into());
+        self
     }
 
     fn start(&self, address: SocketAddr) {
@@ -150,6 +160,17 @@ impl Loopback {
         files: impl Fn(&Opening) -> Option<Box<dyn FileService>> + Send + Sync + 'static,
         weather: &Weather,
     ) -> Remote {
+        let session =
+            move |opening: &Opening| files(opening).map(|files| Arc::new(Plain(files)) as Arc<dyn StoredSession>);
+        self.connect_session(session, weather)
+    }
+
+    /// A node's session over connections in this weather, as the store has it.
+    pub fn connect_session(
+        &self,
+        files: impl Fn(&Opening) -> Option<Arc<dyn StoredSession>> + Send + Sync + 'static,
+        weather: &Weather,
+    ) -> Remote {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         self.tickets.0.lock().insert(ticket(number), Box::new(files));
         *self.latest.lock() = number;
@@ -160,6 +181,12 @@ impl Loopback {
     pub fn succeed(&self) -> Remote {
         let number = *self.latest.lock();
         self.open(number, Incarnation(2), &Weather::default())
+    }
+
+    /// The session of the latest connection, opened by the process of its node with this number, in some weather.
+    pub fn succeed_as(&self, incarnation: u64, weather: &Weather) -> Remote {
+        let number = *self.latest.lock();
+        self.open(number, Incarnation(incarnation), weather)
     }
 
     fn open(&self, number: u64, incarnation: Incarnation, weather: &Weather) -> Remote {
@@ -181,6 +208,7 @@ impl Loopback {
             prefix: String::new(),
             read_only: false,
             kept: None,
+            journal: self.journals.as_ref().map(|folder| folder.join(number.to_string())),
             limit: Duration::from_secs(20),
             patience: self.patience,
             clock: Arc::clone(&self.clock),

@@ -13,7 +13,7 @@ use objstore_files::FileService;
 use parking_lot::Mutex;
 
 /// Opens the files of a session; called again for a session that goes on after a restart of the listener.
-pub type Files = Box<dyn Fn(&Opening) -> Option<Box<dyn FileService>> + Send + Sync>;
+pub type Files = Box<dyn Fn(&Opening) -> Option<Arc<dyn StoredSession>> + Send + Sync>;
 
 /// What outlives the listener.
 #[derive(Default)]
@@ -24,13 +24,13 @@ pub struct Memory {
     pub boot: Boot,
     pub terms: Terms,
     pub tickets: Arc<Tickets>,
-    pub sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    pub sessions: Mutex<HashMap<SessionId, Arc<dyn StoredSession>>>,
 }
 
-/// A session.
-pub struct Session(Box<dyn FileService>);
+/// A session that is its files alone.
+pub struct Plain(pub Box<dyn FileService>);
 
-impl StoredSession for Session {
+impl StoredSession for Plain {
     fn files(&self) -> &dyn FileService {
         &*self.0
     }
@@ -58,18 +58,17 @@ impl Store for Memory {
 
     fn open(&self, opening: &Opening) -> std::result::Result<Opened, Refusal> {
         let Claim::Ticket(ticket) = &opening.claim else { return Err(unknown()) };
-        let files = self.tickets.0.lock().get(ticket).ok_or_else(unknown)?(opening);
-        let files = files.ok_or_else(|| Refusal::new(Reason::Session, "the session is ended"))?;
-        let session = Arc::new(Session(files));
+        let session = self.tickets.0.lock().get(ticket).ok_or_else(unknown)?(opening);
+        let session = session.ok_or_else(|| Refusal::new(Reason::Session, "the session is ended"))?;
         self.sessions.lock().insert(opening.session, Arc::clone(&session));
         Ok(Opened { session, terms: self.terms })
     }
 
     fn end(&self, session: SessionId) -> Result<()> {
         let ended = self.sessions.lock().remove(&session);
-        if let Some(Session(files)) = ended.as_deref() {
-            files.close_changes();
-            files.end();
+        if let Some(session) = ended {
+            session.files().close_changes();
+            session.files().end();
         }
         Ok(())
     }

@@ -34,6 +34,12 @@ pub enum Change {
         /// The number of the request.
         ticket: u64,
     },
+    /// The store takes back the exclusive lease of the volume, of this or an earlier number. A session acknowledges it when
+    /// the store has executed everything that the session answered by itself, and answers nothing by itself from then on.
+    Recall {
+        /// The number of the grant.
+        grant: u64,
+    },
     /// Whether other sessions use the bucket from now on. Without it, a session assumes that others do.
     Sharing {
         /// Whether there are others.

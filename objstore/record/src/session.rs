@@ -50,6 +50,15 @@ pub struct Remote {
     /// The number of the node's process that uses the session; calls of earlier ones are refused.
     #[prost(uint64, tag = "6")]
     pub incarnation: u64,
+    /// The number of the exclusive lease of the volume that the session has; zero for none.
+    #[prost(uint64, tag = "20")]
+    pub lease: u64,
+    /// The first inode number that was set aside for the session with its lease.
+    #[prost(uint64, tag = "21")]
+    pub first_ino: u64,
+    /// How many inode numbers were set aside.
+    #[prost(uint64, tag = "22")]
+    pub inos: u64,
 }
 
 /// The record of a session of another machine that ended: no session is opened under its id again.

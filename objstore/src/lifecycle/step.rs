@@ -19,6 +19,7 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::lifecycle::{Lifecycle, Phase, Place};
 use crate::record::settings::Settings;
+use crate::store::take_lease_back;
 use crate::tree::{Tree, Tx};
 
 /// The most buckets without rules skipped in one step.
@@ -118,6 +119,9 @@ impl Pass {
             return Ok(Changed::default());
         }
         self.unwritten = 0;
+        let leases = core.clone();
+        let _changing = leases.leases.change(&visited.name);
+        take_lease_back(core, visited.id);
         let (shared, record, day) = (core.clone(), self.record.clone(), self.day);
         let written = core.meta.write(Durability::Buffered, move |txn| {
             put(txn, &record);

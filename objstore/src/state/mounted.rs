@@ -16,6 +16,11 @@ impl Mounted {
         self.0.lock().contains_key(&bucket)
     }
 
+    /// How many sessions show the bucket or snapshot with this id.
+    pub fn count(&self, bucket: u64) -> usize {
+        self.0.lock().get(&bucket).copied().unwrap_or(0)
+    }
+
     /// Counts a new session.
     pub fn add(&self, bucket: u64) {
         *self.0.lock().entry(bucket).or_default() += 1;

@@ -22,7 +22,7 @@ use crate::record::bucket::{self, SourceName, VersioningState};
 use crate::record::decode;
 use crate::record::inode::{Inode, InodeKind};
 use crate::record::key::{self, tag};
-use crate::state::ExclusiveGuard;
+use crate::state::{Changing, ExclusiveGuard};
 use crate::tree::{Tx, protection};
 
 impl From<VersioningState> for Versioning {
@@ -132,7 +132,16 @@ impl Store {
         if settings.object_lock.is_some() && request.versioning != Versioning::Enabled {
             return Err(Error::invalid("bucket state", request.name.as_str(), "object lock needs versioning enabled"));
         }
+        let _changing = self.begin_clone(request.source.as_ref()).await?;
         self.blocking(move |store| store.create_bucket_blocking(request, settings, RootChange::default())).await
+    }
+
+    /// Begins to clone a bucket, which no session has alone meanwhile.
+    async fn begin_clone(&self, source: Option<&Source>) -> Result<Option<Changing<'_>>> {
+        match source {
+            Some(Source::Bucket(name)) => self.begin_change(name).await.map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Creates a bucket with the lifecycle rule of a modification, and changes the root of a clone by it. An existing
@@ -144,6 +153,7 @@ impl Store {
     ) -> Result<(Bucket, Outcome)> {
         let mut settings = Settings::default();
         modify::apply_lifecycle(&mut settings, &modification)?;
+        let _changing = self.begin_clone(request.source.as_ref()).await?;
         self.blocking(move |store| store.create_bucket_blocking(request, settings, modification.root)).await
     }
 
@@ -201,6 +211,7 @@ impl Store {
     /// Changes a bucket. When versioning is enabled, what mounts wrote in place before becomes a version: the next
     /// write begins another.
     pub async fn set_bucket(&self, name: &BucketName, set: SetBucket) -> Result<Bucket> {
+        let _changing = self.begin_change(name).await?;
         let name = name.clone();
         self.blocking(move |store| {
             let _gate = set.versioning.map(|_| store.settle_writes(&name)).transpose()?;
@@ -223,6 +234,7 @@ impl Store {
     /// Deletes a bucket with its grants and publications; its snapshots stay. Its content is collected in the
     /// background, so the call takes the same time for any content.
     pub async fn delete_bucket(&self, name: &BucketName, how: Deletion) -> Result<()> {
+        let _changing = self.begin_change(name).await?;
         let bucket = name.clone();
         let id = self.change(move |txn, core| delete(txn, core, &bucket, how)).await?;
         self.forget_bucket(id);

@@ -39,6 +39,7 @@ pub(super) fn check_size(bytes: u64) -> Result<()> {
 impl Store {
     /// Copies an object by reference.
     pub async fn copy_object(&self, request: CopyObject) -> Result<CopiedObject> {
+        let _changing = (self.begin_change(&request.source_bucket).await?, self.begin_change(&request.bucket).await?);
         let settled = self.clone();
         let (copied, bucket) = self
             .blocking(move |store| {

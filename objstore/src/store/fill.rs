@@ -81,6 +81,8 @@ impl Store {
     /// [`Error::NotFound`] if one of the two buckets was deleted, or replaced by another of its name; [`Error::QuotaExceeded`]
     /// if the page does not fit; [`Error::Busy`] if an object is replaced faster than it is copied: the call may be repeated.
     pub async fn fill_page(&self, fill: Fill) -> Result<bool> {
+        // What a mount on another machine has answered is copied, too.
+        let _changing = (self.begin_change(&fill.source).await?, self.begin_change(&fill.bucket).await?);
         self.blocking(move |store| {
             let (fill, mut tries) = (Arc::new(fill), 1);
             loop {

@@ -50,6 +50,10 @@ impl Store {
         creator: Creator,
     ) -> Result<(GroupSnapshotInfo, Outcome)> {
         check_members(name, &members)?;
+        let mut changing = Vec::with_capacity(members.len());
+        for member in &members {
+            changing.push(self.begin_change(&member.bucket).await?);
+        }
         let name = name.clone();
         self.blocking(move |store| {
             // A repeated call blocks no writes.

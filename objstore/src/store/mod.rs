@@ -17,6 +17,7 @@ mod grant;
 mod group_snapshot;
 pub(crate) mod hidden;
 pub(crate) mod key;
+mod leases;
 mod listing;
 mod marks;
 pub(crate) mod master;
@@ -47,6 +48,7 @@ pub(crate) use count::{ACCOUNTS_MAX, GRANTS_MAX, check_buckets};
 pub use driver_access::DriverAccess;
 pub use folder::check as check_folder;
 pub use group_snapshot::GROUP_BUCKETS_MAX;
+pub(crate) use leases::{SessionLease, lease_returned, put_lease, take_lease_back};
 pub(crate) use mounting::{AccountNow, mount_mode};
 pub use mounting::{MountPolicies, MountRights};
 pub use options::Options;
@@ -121,6 +123,7 @@ impl Store {
         name: &BucketName,
         change: impl FnOnce(&mut Tx<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        let _changing = self.begin_change(name).await?;
         let (core, name) = (self.core.clone(), name.clone());
         let written = self.core.meta.write_awaited(Durability::Synced, move |txn| {
             let mut tx = Tx::begin(txn, &core, &name, 0)?;

@@ -30,6 +30,7 @@ impl Store {
     /// [`Error::Invalid`] for a versioning state that the bucket cannot have; [`Error::NotFound`] if another bucket has
     /// the name.
     pub async fn modify_bucket(&self, name: &BucketName, id: u64, modification: Modification) -> Result<()> {
+        let _changing = self.begin_change(name).await?;
         let bucket = name.clone();
         self.blocking(move |store| {
             // Content that mounts wrote in place before becomes a version: see `Store::set_bucket`.

@@ -72,6 +72,7 @@ impl Store {
         name: &BucketName,
         creator: Creator,
     ) -> Result<(SnapshotInfo, Outcome)> {
+        let _changing = self.begin_change(bucket).await?;
         let (bucket, name) = (bucket.clone(), name.clone());
         self.blocking(move |store| {
             let Frozen { id, gate, detached } = store.freeze(&bucket)?;

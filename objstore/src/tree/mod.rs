@@ -51,7 +51,7 @@ pub(crate) use read::{Tree, counts_bytes};
 pub(crate) use share::SharedContent;
 pub(crate) use sweep::sweep;
 pub(crate) use tally::{Tally, tally};
-pub(crate) use tx::{Tx, exceeded};
+pub(crate) use tx::{Given, Tx, exceeded};
 pub use types::{HiddenKey, HiddenPage, List, ListVersions};
 pub(crate) use version_list::list_versions;
 pub(crate) use versions::{Named, Noncurrent, missing as missing_version, order_of, version_id};

@@ -48,10 +48,21 @@ pub(crate) struct Tx<'a> {
     pub(super) broken: Option<Error>,
     /// Positions of directories that this change looked up.
     pub(super) places: Vec<(u64, Place)>,
+    /// The number of the inode that this change makes, if it is given.
+    given_ino: Option<u64>,
     /// The first key that this change hides from mounts, by its directory and name.
     pub(super) first_hidden: Option<(u64, String)>,
     /// Whether this change moved a directory.
     pub(super) moved_directory: bool,
+}
+
+/// What a mount has answered for a change before the store makes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given {
+    /// The number of the inode that it makes, if it makes one.
+    pub ino: Option<u64>,
+    /// The time of the change.
+    pub at: Timestamp,
 }
 
 /// The differences that a change makes to the usage.
@@ -119,6 +130,7 @@ impl<'a> Tx<'a> {
             origin_hears: false,
             broken: None,
             places: Vec::new(),
+            given_ino: None,
             first_hidden: None,
             moved_directory: false,
         }
@@ -161,8 +173,29 @@ impl<'a> Tx<'a> {
         self.ancestry.branch()
     }
 
+    /// Makes the change with what a mount has answered already: the time, which is never later than now, and the number of
+    /// the inode that it makes.
+    pub fn give(&mut self, given: Given) {
+        self.now = self.now.min(given.at);
+        self.given_ino = given.ino;
+    }
+
+    /// Sets inode numbers aside; the first of them.
+    pub fn set_inos_aside(&mut self, count: u64) -> Result<u64> {
+        self.with_clone_group(|clone_group| {
+            clone_group.next_ino += count;
+            clone_group.next_ino - count
+        })
+    }
+
     /// A number for a new inode.
     pub fn new_ino(&mut self) -> Result<u64> {
+        if let Some(ino) = self.given_ino.take() {
+            return match self.tree().inode(ino)? {
+                None => Ok(ino),
+                Some(_) => Err(Error::invalid("inode", ino.to_string(), "another inode has this number")),
+            };
+        }
         self.with_clone_group(|clone_group| {
             clone_group.next_ino += 1;
             clone_group.next_ino - 1

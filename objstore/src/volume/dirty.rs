@@ -128,7 +128,7 @@ impl Volume {
         let changed = change();
         core.blobs.mark_dirty(dirty.blob);
         changed?;
-        if !dirty.wrote(end, core.clock.now()) {
+        if !dirty.wrote(end, self.time_of_call()) {
             return Ok(false);
         }
         core.feeds.publish(self.0.bucket, self.0.mount, &[Change::Content { ino }]);

@@ -118,6 +118,8 @@ impl Store {
         }
         if !session.inherited {
             session.check(!session.read_only)?;
+            // The session is counted, so no lease is granted from now on.
+            self.take_lease_back(session.bucket);
         }
         if let Some(id) = begun {
             let served = persistent::begin(id, &session)?;
@@ -233,11 +235,12 @@ impl Volume {
     ) -> Result<T> {
         self.refuse_write()?;
         self.0.core.feeds.make_room(self.0.bucket, self.0.mount);
-        let session = self.0.clone();
+        let (session, given) = (self.0.clone(), self.1.as_ref().and_then(Call::given));
         self.0.core.meta.transact(durability, move |txn| {
             session.check_open(&*txn)?;
             let Session { core, name, bucket, mount, .. } = &*session;
             let mut tx = Tx::begin_mounted(txn, core, name, *bucket, *mount)?;
+            given.into_iter().for_each(|given| tx.give(given));
             let value = change(&mut tx)?;
             tx.finish()?;
             Ok(value)

@@ -101,6 +101,10 @@ impl Access {
         };
         request.set_operation(name);
         self.decide(account, (name, need), context).await?;
+        if let Ok(authority) = request.authority() {
+            // Only for who is allowed: what a mount on another machine has answered is in the store from here on.
+            self.0.store.share_bucket(authority.bucket()).await.or_refuse()?;
+        }
         unsupported_headers::check(name, context.headers())?;
         check_acl(request, name, context.headers())?;
         let named = parameters(context.uri()).iter().any(|(parameter, _)| parameter == "versionId");

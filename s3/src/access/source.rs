@@ -38,10 +38,16 @@ impl Access {
         // A grant that allows reading and writing objects allows it for their tags too.
         let tagged = tagged.filter(|_| !target.by_grants() || !authority.by_grants());
         let asks_object = reading(&source, None).iter().any(|ask| authority.asks_object(ask));
-        let seen = if tagged.is_some() || asks_object { Some(self.find_source(&source).await) } else { None };
+        let is_seen = tagged.is_some() || asks_object;
+        if is_seen {
+            self.0.store.share_bucket(&source.bucket).await.map_err(refuse_source)?;
+        }
+        let seen = if is_seen { Some(self.find_source(&source).await) } else { None };
         let traits = seen.as_ref().and_then(|seen| seen.as_ref().ok()).map(CheckedSource::traits);
         let tags = traits.as_ref().map(|traits| &traits.tags);
         authority.require_on(&self.0.store, reading(&source, tagged.and(tags)), traits.clone()).await?;
+        // What a mount on another machine has answered is in the store before the source is read.
+        self.0.store.share_bucket(&source.bucket).await.map_err(refuse_source)?;
         if let Some(seen) = seen {
             let seen = match seen {
                 Ok(seen) => seen,

@@ -6,6 +6,7 @@
 //! - Two mounts of one bucket, each over a proxy of its own.
 //! - 10 faults within `cargo verify`, 300 with `cargo verify --full network`, which prints the pauses.
 
+mod ahead;
 mod faults;
 mod held;
 mod programs;

@@ -73,6 +73,7 @@ const ARROWS: &[(&str, &[&str])] = &[
         &[
             "node-certificate",
             "node-client",
+            "node-codec",
             "node-server",
             "node-session",
             "node-wire",

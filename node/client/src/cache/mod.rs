@@ -17,7 +17,9 @@
 //! references than the store counted, which the store expects of mounts that were taken over. So such a process keeps no
 //! reference that the kernel returns, and nothing of its inode.
 
+mod deferred;
 mod effects;
+mod made;
 mod nodes;
 mod state;
 #[cfg(test)]
@@ -172,7 +174,11 @@ impl Cache {
                 }
                 Change::Attributes { ino } => state.drop_node(*ino),
                 Change::All => state.clear_all(),
-                Change::Probe { .. } | Change::Sharing { .. } | Change::LockGranted { .. } => {}
+                Change::Probe { .. }
+                | Change::Sharing { .. }
+                | Change::LockGranted { .. }
+                // What the node has answered is handed in before (`changes`).
+                | Change::Recall { .. } => {}
             }
         }
         self.give_back(state);
@@ -214,6 +220,7 @@ fn finish(
     }
     if let (Ok(reply), true) = (reply, is_kept) {
         keep_traits(state, stamp, reply, &besides.traits);
+        keep_traits_above(state, stamp, op, &besides.traits);
     }
     match answer {
         // The kernel looks again after ESTALE, and has to see what the store has.
@@ -313,6 +320,17 @@ fn keep_traits(state: &mut State, stamp: u64, reply: &Reply, traits: &[Traits]) 
             }
         }
         _ => {}
+    }
+}
+
+/// Keeps what the directory of a new name does not have, which the store tells behind what the new inode does not have.
+fn keep_traits_above(state: &mut State, stamp: u64, op: &Op<'_>, traits: &[Traits]) {
+    let (Op::Names(NameOp::Create { parent, .. } | NameOp::Make { parent, .. }), Some(told)) = (op, traits.get(1))
+    else {
+        return;
+    };
+    if state.is_attr_since(stamp, *parent) && state.attr(*parent).is_some() {
+        state.set_traits(*parent, *told);
     }
 }
 

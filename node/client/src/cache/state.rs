@@ -221,6 +221,12 @@ impl State {
         self.nodes.keep(attr.ino).attr = Some(attr);
     }
 
+    /// The attributes of an inode are others from now on: what is on its way may be older.
+    pub(super) fn replace_attr(&mut self, attr: Attr) {
+        self.invalidate(self.place(attr.ino, None, true));
+        self.set_attr(attr);
+    }
+
     /// A name that leads to a directory.
     pub(super) fn set_place(&mut self, ino: u64, parent: u64, name: &str) {
         self.nodes.keep(ino).place = Some((parent, name.into()));
@@ -230,6 +236,13 @@ impl State {
     pub(super) fn parent(&self, ino: u64) -> Option<u64> {
         let (parent, name) = self.nodes.get(ino)?.place.as_ref()?;
         (self.name(*parent, name) == Name::Leads(ino)).then_some(*parent)
+    }
+
+    /// The parent of a directory, with the length of its name there, if they are known.
+    pub(super) fn above(&self, ino: u64) -> Option<(u64, usize)> {
+        let parent = self.parent(ino)?;
+        let (_, name) = self.nodes.get(ino)?.place.as_ref()?;
+        Some((parent, name.len()))
     }
 
     pub(super) fn set_incapable(&mut self, ino: u64) {

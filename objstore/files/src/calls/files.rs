@@ -81,6 +81,14 @@ impl FileSession {
         self.service.answered(request);
     }
 
+    /// The error of a change that was answered before it failed: see [`FileService::unreported`].
+    ///
+    /// # Errors
+    /// That error.
+    pub fn unreported(&self, ino: u64) -> Result<()> {
+        self.service.unreported(ino)
+    }
+
     /// The changes by other clients: see [`FileService::changes`].
     pub fn changes(&self) -> Box<dyn Changes> {
         self.service.changes()

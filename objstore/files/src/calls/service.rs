@@ -77,6 +77,14 @@ pub trait FileService: Send + Sync {
     /// notified of, and with questions about unlinked inodes that it may hold.
     fn changes(&self) -> Box<dyn Changes>;
 
+    /// The error of a change of a file that was answered before it failed, once: that of the next fsync(2) or close(2).
+    ///
+    /// # Errors
+    /// That error.
+    fn unreported(&self, _ino: u64) -> Result<()> {
+        Ok(())
+    }
+
     /// Ends the changes: [`Changes::next`] returns `None`.
     fn close_changes(&self);
 

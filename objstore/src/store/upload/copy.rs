@@ -23,6 +23,7 @@ impl Store {
     /// changes meanwhile.
     pub async fn copy_part(&self, request: CopyPart, hash: Box<dyn PartHash>) -> Result<PartInfo> {
         check_number(request.number)?;
+        let _changing = self.begin_change(&request.source_bucket).await?;
         let asked = request.clone();
         let source = self.blocking(move |store| store.part_source(&asked)).await?;
         if source.inline {

@@ -165,6 +165,7 @@ impl Inside {
             | Change::Attributes { .. }
             | Change::Probe { .. }
             | Change::LockGranted { .. }
+            | Change::Recall { .. }
             | Change::Sharing { .. }
             | Change::All => true,
         }

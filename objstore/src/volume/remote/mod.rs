@@ -13,11 +13,13 @@
 //! transaction that ends a session leaves the session, after it nothing: the calls under way died with the process.
 
 mod bounds;
+mod exclusive;
 mod inside;
 mod open;
 mod session;
 
 pub use super::replay::SlotCall;
+pub use exclusive::{QUEUED_BYTES_MAX, QueuedCall, VolumeLease};
 pub use open::OpenRemote;
 pub(crate) use open::resume_all;
 pub use session::{Barrier, RemoteAbout, RemoteSession};

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use prost::Message;
 
 use super::super::session::{Place, Session, Volume, VolumeOptions, place};
+use super::exclusive::Queue;
 use super::session::{Remote, RemoteAbout, RemoteSession};
 use crate::core::Core;
 use crate::error::{Error, Posix, Result};
@@ -17,7 +18,7 @@ use crate::record::decode;
 use crate::record::key::{self, tag};
 use crate::record::session::{Remote as RemoteRecord, Session as Record};
 use crate::session_id::SessionId as OwnId;
-use crate::state::{Appends, Served, refused};
+use crate::state::{Appends, Leaseholder, Served, refused};
 use crate::store::{Published, Recorded, Store, published, refuse_ended, remote_sessions};
 
 /// The most sessions of other machines that a store has at a time: as many as its listener has connections.
@@ -60,6 +61,12 @@ impl Store {
     pub fn open_remote(&self, open: &OpenRemote) -> Result<RemoteSession> {
         name::plain("node id", &open.node)?;
         let authority = self.judge(open)?;
+        if self.remote_session(open.id).is_none()
+            && let Some(bucket) = self.core.bucket_known(&open.bucket)?
+        {
+            // Before the opening holds up others, among them the end of a session that does not answer.
+            self.take_lease_back(bucket.id);
+        }
         let _beginning = self.remote.begin();
         let session = match self.remote_session(open.id) {
             Some(session) => session,
@@ -105,6 +112,11 @@ impl Store {
         let Place { bucket, clone_group, frozen, root } = place;
         let mut session = Session::new(self, open.bucket.clone(), place, options);
         session.check(!session.read_only)?;
+        if core.leases.is_leased(bucket) {
+            return Err(Error::Busy {
+                what: format!("bucket \"{}\", which another session has just leased", open.bucket),
+            });
+        }
         let account = session.access_check.account_id();
         let remote = RemoteRecord {
             id: open.id.0.to_be_bytes().to_vec(),
@@ -113,6 +125,7 @@ impl Store {
             epoch: authority.epoch,
             account: open.account.clone(),
             incarnation: open.incarnation.0,
+            ..RemoteRecord::default()
         };
         let name = open.bucket.to_string();
         let record = Record { bucket, name, clone_group, frozen, root, account, remote: Some(remote) };
@@ -125,7 +138,8 @@ impl Store {
         core.feeds.open(bucket, mount, FeedOwner::Leased);
         let incarnation = open.incarnation;
         let (node, account) = (open.node.clone(), open.account.clone());
-        Ok(self.serve_remote((open.id, incarnation), (node, authority.epoch, account), self.enter(session)))
+        let opener = (node, authority.epoch, account);
+        Ok(self.serve_remote((open.id, incarnation), opener, self.enter(session), Queue::default()))
     }
 
     /// Refuses a session beyond the share of one account, or of one publication.
@@ -166,6 +180,7 @@ impl Store {
         (id, incarnation): (SessionId, Incarnation),
         (node, epoch, account): (String, u64, Option<String>),
         volume: Volume,
+        queue: Queue,
     ) -> RemoteSession {
         let incarnation = Mutex::new(incarnation);
         let remote = Arc::new(Remote {
@@ -177,6 +192,7 @@ impl Store {
             volume,
             calls: Default::default(),
             appends: Mutex::default(),
+            queue: Mutex::new(queue),
         });
         self.remote.add(id, remote.clone());
         RemoteSession(remote)
@@ -242,7 +258,14 @@ pub(crate) fn resume_all(store: &Store) -> Result<()> {
             Ok(volume) => {
                 volume.settle_writes()?;
                 let incarnation = Incarnation(remote.incarnation);
-                store.serve_remote((id, incarnation), (remote.node, remote.epoch, remote.account), volume);
+                if remote.lease != 0 {
+                    // Its node may have answered what the store lacks.
+                    let holder = Leaseholder { session: id, own, mount: volume.0.mount };
+                    core.leases.recorded(volume.0.bucket, holder, remote.lease);
+                }
+                let queue = Queue::recorded(remote.first_ino..remote.first_ino.saturating_add(remote.inos));
+                let opener = (remote.node, remote.epoch, remote.account);
+                store.serve_remote((id, incarnation), opener, volume, queue);
             }
             Err(error) => {
                 tracing::error!(%error, node = remote.node, "a mount on another machine cannot be served any more; it is ended");

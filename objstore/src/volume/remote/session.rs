@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use super::super::replay::{Call, InSlot, SlotCall, find_request, last_of_slot};
 use super::super::session::Volume;
 use super::super::types::ROOT_INO;
+use super::exclusive::Queue;
 use super::{bounds, inside};
 use crate::error::{Error, Posix, Result};
 use crate::feed::Behind;
@@ -41,6 +42,8 @@ pub(super) struct Remote {
     pub calls: Calls,
     /// The names of the last appends, by slot.
     pub appends: Mutex<HashMap<u32, u64>>,
+    /// Its exclusive lease of the volume.
+    pub queue: Mutex<Queue>,
 }
 
 /// A session, as operators are shown it.
@@ -130,7 +133,7 @@ impl RemoteSession {
             }
             Some(slot) if matches!(op.class(), Class::Once | Class::Set) => {
                 slot.check()?;
-                let named = InSlot { slot, request: context.request, operation: op.name() };
+                let named = InSlot { slot, request: context.request, operation: op.name(), given: None };
                 if let Some(reply) = self.done_before(named, &op, data)? {
                     volume.record_outcome(named, &reply)?;
                     return Ok(Answer { reply, recorded: true });
@@ -301,6 +304,7 @@ impl ServedSession for Remote {
 
     fn fence(&self) {
         self.calls.close();
+        self.volume.0.core.leases.ended(self.volume.0.bucket, self.id);
         self.volume.end();
     }
 

@@ -23,14 +23,15 @@ use std::sync::{Arc, OnceLock};
 
 pub(super) use records::{Answered, Outcome};
 pub use slots::SlotCall;
-pub(super) use slots::{InSlot, find as find_request, last as last_of_slot};
+pub(super) use slots::{InSlot, QUEUE_SLOT, find as find_request, last as last_of_slot};
 
 use super::session::{Session, Volume};
+use crate::clock::Timestamp;
 use crate::error::Result;
 use crate::meta::Durability;
 use crate::session_id::SessionId;
 use crate::state::Before;
-use crate::tree::Tx;
+use crate::tree::{Given, Tx};
 pub use objstore_files::RequestId;
 
 /// A replay record was written for a request: to be handed back once the request is answered. If it is dropped before,
@@ -70,6 +71,14 @@ enum Named {
 }
 
 impl Named {
+    /// What the node has answered already.
+    fn given(self) -> Option<Given> {
+        match self {
+            Self::Request(_) => None,
+            Self::Slot(call) => call.given,
+        }
+    }
+
     /// The number by which an append is recorded, and whether it may have been sent before.
     fn append(self) -> RequestId {
         match self {
@@ -96,6 +105,11 @@ impl Call {
     /// Begins to serve a call of another machine's session; `writes` if the call as a whole is one write of given bytes.
     pub(super) fn in_slot(call: InSlot, writes: bool) -> Self {
         Self(Arc::new(UnderWay { name: Named::Slot(call), writes, recorded: OnceLock::new() }))
+    }
+
+    /// What the node has answered for the call before.
+    pub(super) fn given(&self) -> Option<Given> {
+        self.0.name.given()
     }
 
     /// Whether an outcome was recorded for the call.
@@ -129,6 +143,12 @@ impl Volume {
     /// Other handles act for none.
     pub fn for_call(&self, call: &Call) -> Self {
         Self(self.0.clone(), Some(call.clone()))
+    }
+
+    /// The time of a change: now, or what its node has answered before, which is never later.
+    pub(super) fn time_of_call(&self) -> Timestamp {
+        let now = self.0.core.clock.now();
+        self.1.as_ref().and_then(Call::given).map_or(now, |given| now.min(given.at))
     }
 
     /// Changes the tree in one transaction that is executed once, however often its request is sent.
@@ -171,6 +191,7 @@ impl Volume {
             session.check_open(&*txn)?;
             let Session { core, name, bucket, mount, answered, .. } = &*session;
             let mut tx = Tx::begin_mounted(txn, core, name, *bucket, *mount)?;
+            call_name.given().into_iter().for_each(|given| tx.give(given));
             let before = match call_name {
                 Named::Request(request) if request.resent => records::find(&tx, id, request.unique)?,
                 Named::Request(_) => None,

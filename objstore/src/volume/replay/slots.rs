@@ -21,9 +21,12 @@ use crate::record::key::{self, tag};
 use crate::record::session::Replay;
 use crate::scan::all;
 use crate::session_id::SessionId;
+use crate::tree::Given;
 
 /// The most slots of a session: one needs a record of some 200 bytes.
 const SLOTS_MAX: u32 = 1024;
+/// The slot of changes that the node has answered before the store makes them (`remote/exclusive.rs`): no call names it.
+pub(in crate::volume) const QUEUE_SLOT: u32 = SLOTS_MAX;
 /// What a record is called in errors.
 const OUTCOME: &str = "the outcome of a slot";
 /// The bits of a call's number that name its append.
@@ -50,6 +53,8 @@ pub(in crate::volume) struct InSlot {
     pub request: Option<RequestId>,
     /// The name of the operation.
     pub operation: &'static str,
+    /// What the node has answered already.
+    pub given: Option<Given>,
 }
 
 impl InSlot {
