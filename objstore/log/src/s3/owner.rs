@@ -58,6 +58,10 @@ impl S3 {
     fn refuse_foreign(&self) -> Result<()> {
         let listed = self.records.list("", None).map_err(unavailable)?;
         let Some(other) = listed.iter().find(|object| !object.key.starts_with("probe/")) else { return Ok(()) };
+        // Another server may have made the log meanwhile, or this one by a write that it gave up.
+        if self.fetch()?.is_some() {
+            return Ok(());
+        }
         let why = format!(
             "{} has objects and no log, such as {:?}: use a prefix that is empty, or restore the object \"{}\" of the log",
             self.place,
