@@ -164,21 +164,6 @@ fn followed<T>(node: &FileSession, work: impl FnOnce() -> T) -> T {
     })
 }
 
-/// Runs `work` while the node takes and acknowledges changes, and ends the node as the death of its process does.
-fn lived<T>(node: FileSession, work: impl FnOnce(&FileSession) -> T) -> T {
-    let mut changes = node.changes();
-    std::thread::scope(|threads| {
-        threads.spawn(move || {
-            while changes.next().is_some() {
-                changes.acknowledge();
-            }
-        });
-        let done = work(&node);
-        drop(node);
-        done
-    })
-}
-
 static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// The files for a request of the kernel, which has a number of its own.
@@ -487,21 +472,22 @@ fn run(seed: u64) -> u64 {
     let mut node = world.node(&weather);
     let (mut handed_in, mut made) = (0, None);
     for life in 2..6 {
-        handed_in += lived(node, |node| {
-            let top = *made.get_or_insert_with(|| make(node, ROOT_INO, "top", Make::Directory).ino);
+        followed(&node, || {
+            let top = *made.get_or_insert_with(|| make(&node, ROOT_INO, "top", Make::Directory).ino);
             for _ in 0..6 {
                 for _ in 0..5 + rng.below(40) {
-                    change(node, top, &mut model, &mut rng);
+                    change(&node, top, &mut model, &mut rng);
                 }
                 if rng.once_in(3) {
                     weather.cut_after(rng.below(30) as i64);
                 }
                 if rng.once_in(2) {
-                    compare(&world, node, top, &model);
+                    compare(&world, &node, top, &model);
                 }
             }
-            trips(node, "hand_in")
         });
+        handed_in += trips(&node, "hand_in");
+        drop(node);
         weather = Weather::default();
         node = FileSession::new(world.loopback.succeed_as(life, &weather));
     }
