@@ -122,7 +122,8 @@ mod tests {
     fn read(lens: &[u32], payload: usize, change: impl FnOnce(&mut Sent)) -> Option<Vec<usize>> {
         let op = ContentOp::Write { ino: 7, offset: 0, kill_privileges: false }.into();
         let call: Bytes = encode_call(&Context { session: 1, caller: None, request: None }, &op).into();
-        let queued = |(at, len): (usize, &u32)| Queued { number: at as u64, ino: 0, at: 0, len: *len, call: call.clone() };
+        let queued =
+            |(at, len): (usize, &u32)| Queued { number: at as u64, ino: 0, at: 0, len: *len, call: call.clone() };
         let mut sent = Sent { queued: lens.iter().enumerate().map(queued).collect(), ..Sent::default() };
         change(&mut sent);
         let payload = vec![0; payload].into();
