@@ -123,7 +123,8 @@ impl MetadataUrl {
                 settings.copies = if single { Copies::Single } else { Copies::Replicated };
             }
             LogPlace::S3(_) if single => {
-                let why = "--single-postgres is about PostgreSQL, and --metadata-url names an S3 store: leave the flag out";
+                let why =
+                    "--single-postgres is about PostgreSQL, and --metadata-url names an S3 store: leave the flag out";
                 return Err(Failure::usage(why));
             }
             LogPlace::S3(_) => {}
@@ -253,7 +254,10 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let same = bucket(&["--content-endpoint=http://h:9/", "--content-region=r", "--content-path-style=false"]);
-        assert_eq!((same.location.to_string(), same.endpoint.as_deref()), ("s3://content/log".into(), Some("http://h:9")));
+        assert_eq!(
+            (same.location.to_string(), same.endpoint.as_deref()),
+            ("s3://content/log".into(), Some("http://h:9"))
+        );
         assert_eq!((same.region.as_deref(), same.addressing), (Some("r"), bucket::Addressing::Host));
         let other = bucket(&["--content-endpoint=http://h:9", "--metadata-endpoint=http://log:9/"]);
         assert_eq!(other.endpoint.as_deref(), Some("http://log:9"));

@@ -44,8 +44,7 @@ impl Collector for StoreStats {
         let help = "Operations that wait to be committed";
         gauge(&mut encoder, "store_queued_operations", help, stats.queue_depth)?;
         let log = stats.log.unwrap_or_default();
-        let help =
-            "Last batch of metadata passed to the log; 0 without --metadata-url, like the other three";
+        let help = "Last batch of metadata passed to the log; 0 without --metadata-url, like the other three";
         gauge(&mut encoder, "store_log_batch", help, log.last_batch)?;
         let help = "Last batch up to which the log in PostgreSQL has acknowledged all";
         gauge(&mut encoder, "store_log_acknowledged_batch", help, log.acknowledged_batch)?;

@@ -98,10 +98,14 @@ mod tests {
     #[test]
     fn a_location_overlaps_what_is_below_it() {
         let overlap = |one: &str, other: &str| Location::parse(one).unwrap().overlaps(&Location::parse(other).unwrap());
-        for (one, other) in [("s3://media/a", "s3://media/a/"), ("s3://media/a", "s3://media/a/b"), ("s3://media", "s3://media/a")] {
+        for (one, other) in
+            [("s3://media/a", "s3://media/a/"), ("s3://media/a", "s3://media/a/b"), ("s3://media", "s3://media/a")]
+        {
             assert!(overlap(one, other) && overlap(other, one), "{one} {other}");
         }
-        for (one, other) in [("s3://media/a", "s3://other/a"), ("s3://media/a", "s3://media/ab"), ("s3://media/a/b", "s3://media/a/c")] {
+        for (one, other) in
+            [("s3://media/a", "s3://other/a"), ("s3://media/a", "s3://media/ab"), ("s3://media/a/b", "s3://media/a/c")]
+        {
             assert!(!overlap(one, other) && !overlap(other, one), "{one} {other}");
         }
     }

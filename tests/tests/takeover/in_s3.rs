@@ -91,7 +91,8 @@ fn a_store_in_s3_alone_is_checked_and_what_would_spoil_it_is_refused() {
     assert!(checked.status.success(), "{checked}");
     let none = check("s3://content/no-log");
     assert!(!none.status.success() && none.stderr.contains("there is no log"), "{none}");
-    let overlap = options.clone().env("AMPHORA_METADATA_URL", "s3://content/checked/log").try_start().expect_err("within");
+    let overlap =
+        options.clone().env("AMPHORA_METADATA_URL", "s3://content/checked/log").try_start().expect_err("within");
     assert!(overlap.contains("--metadata-url and --content-url overlap"), "{overlap}");
     let missing = options.clone().env("AMPHORA_METADATA_URL", "s3://no-such-bucket/log").try_start().expect_err("none");
     assert!(missing.contains("the bucket does not exist"), "{missing}");
@@ -106,8 +107,11 @@ fn keeps_every_guarantee(endpoint: &str, bucket: &str, keys: &Keys) {
     for (name, guarantee) in GUARANTEES {
         report(name);
         let location = Location::parse(&format!("s3://{bucket}/{name}")).expect("a location");
-        let bucket =
-            BucketOptions { endpoint: Some(endpoint.to_owned()), keys: Some(keys.clone()), ..BucketOptions::new(location) };
+        let bucket = BucketOptions {
+            endpoint: Some(endpoint.to_owned()),
+            keys: Some(keys.clone()),
+            ..BucketOptions::new(location)
+        };
         let (settings, passed) = (Settings { bucket }, Arc::new(AtomicU64::new(0)));
         let now = Arc::clone(&passed);
         let clock: Clock = Arc::new(move || Duration::from_millis(now.load(Ordering::SeqCst)));
@@ -150,7 +154,8 @@ fn minio() -> Result<Minio, String> {
     let data = tempfile::tempdir().map_err(|error| error.to_string())?;
     // A folder of MinIO's disk is a bucket.
     std::fs::create_dir_all(data.path().join("logs")).map_err(|error| error.to_string())?;
-    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(|it| it.to_string())?;
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).map_err(|it| it.to_string())?;
     let mut command = Command::new(program);
     command.args(["server", "--quiet", "--address", &port.to_string()]).arg(data.path());
     command.env("MINIO_ROOT_USER", "log-user").env("MINIO_ROOT_PASSWORD", "log-password");

@@ -60,7 +60,11 @@ impl S3 {
         let (epoch, first) = (batch.epoch, batch.first);
         let begun = match &mut *self.own.lock() {
             Some(own) if own.epoch == epoch && !own.fenced => {
-                if own.begin(first, batch.last() + 1) { Ok(own.id) } else { Err(Error::Taken { number: first }) }
+                if own.begin(first, batch.last() + 1) {
+                    Ok(own.id)
+                } else {
+                    Err(Error::Taken { number: first })
+                }
             }
             _ => Err(Error::Fenced { epoch }),
         };

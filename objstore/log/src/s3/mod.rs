@@ -178,6 +178,7 @@ impl S3 {
 }
 
 /// The error of a call that changes nothing, or that may be made again.
+#[expect(clippy::needless_pass_by_value, reason = "it is the argument of `map_err`")]
 fn unavailable(error: objstore_bucket::Error) -> Error {
     use objstore_bucket::Error as Bucket;
     let why = error.to_string();

@@ -142,7 +142,7 @@ impl S3 {
         Err(Error::Unavailable { why: format!("the record of the log at {} is changed all the time", self.place) })
     }
 
-    /// Replaces the record; `None` if it is another one by now.
+    /// Replaces the record; `None` if it is another one already.
     fn swap(&self, current: &Cached, mut next: Record) -> Result<Option<Cached>> {
         next.revision = current.record.revision + 1;
         let sent = (self.clock)();
@@ -226,7 +226,9 @@ impl S3 {
                 Err(error) => return Err(unknown(error)),
             }
         }
-        Err(Error::Unavailable { why: format!("the S3 store at {} refuses a seal and shows no object there", self.place) })
+        Err(Error::Unavailable {
+            why: format!("the S3 store at {} refuses a seal and shows no object there", self.place),
+        })
     }
 
     /// Notes that the epoch has ended.

@@ -32,9 +32,8 @@ impl S3 {
         };
         let etag = write("first").map_err(unknown)?;
         refused(write("second"), "If-None-Match: *")?;
-        let replace = |text: &'static str, etag: &str| {
-            self.records.replace(key, Bytes::from_static(text.as_bytes()), etag)
-        };
+        let replace =
+            |text: &'static str, etag: &str| self.records.replace(key, Bytes::from_static(text.as_bytes()), etag);
         refused(replace("third", OTHER), "If-Match")?;
         let next = replace("fourth", &etag).map_err(unknown)?;
         refused(replace("fifth", &etag), "If-Match")?;

@@ -77,13 +77,7 @@ impl S3 {
     }
 
     /// Reads from the batch at `start` on; returns the end of a sealed segment that was read to its end.
-    fn follow_segment(
-        &self,
-        record: &Record,
-        at: usize,
-        start: u64,
-        wanted: &mut Wanted,
-    ) -> Result<Option<u64>> {
+    fn follow_segment(&self, record: &Record, at: usize, start: u64, wanted: &mut Wanted) -> Result<Option<u64>> {
         let (segment, end) = (record.segments[at], record.end(at));
         let (mut ahead, mut next) = (Ahead::default(), start);
         while end != Some(next) {

@@ -142,7 +142,10 @@ impl Record {
         match lines.next().and_then(|line| line.strip_prefix("format ")) {
             Some(FORMAT) => {}
             Some(other) => {
-                return Err(format!("it has the format {}, and this program reads {FORMAT}: use a newer program", short(other)));
+                return Err(format!(
+                    "it has the format {}, and this program reads {FORMAT}: use a newer program",
+                    short(other)
+                ));
             }
             None => return Err("it has no format".to_owned()),
         }
@@ -241,7 +244,10 @@ mod tests {
         record.trim(3);
         assert_eq!(record.segments, [Segment { epoch: 4, begin: 1 }, Segment { epoch: 6, begin: 9 }]);
         assert_eq!(record.ended, [Ended { epoch: 5, seal: 9 }]);
-        assert_eq!([0, 1, 8, 9, 20].map(|number| record.segment_of(number)), [None, Some(0), Some(0), Some(1), Some(1)]);
+        assert_eq!(
+            [0, 1, 8, 9, 20].map(|number| record.segment_of(number)),
+            [None, Some(0), Some(0), Some(1), Some(1)]
+        );
         assert_eq!(Record::decode(&record.encode()), Ok(record.clone()));
         let text = String::from_utf8(record.encode().to_vec()).unwrap();
         for (from, to, why) in [

@@ -28,8 +28,7 @@ const SEAL: u8 = 2;
 const HEAD_BYTES: usize = 42;
 
 /// The most bytes of an object.
-pub(super) const STORED_BYTES_MAX: usize =
-    HEAD_BYTES + 4 * MAX_BATCH_ENTRIES + MAX_ENTRY_BYTES + MAX_BATCH_BYTES + 4;
+pub(super) const STORED_BYTES_MAX: usize = HEAD_BYTES + 4 * MAX_BATCH_ENTRIES + MAX_ENTRY_BYTES + MAX_BATCH_BYTES + 4;
 
 /// An object of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -132,7 +131,10 @@ mod tests {
         let bytes = encode(ID, &Batch { epoch: 3, first: 10, bodies: bodies.clone() });
         let Ok(Stored::Batch(entries)) = decode(ID, (3, 10), &bytes) else { panic!("it is a batch") };
         assert_eq!(entries.iter().map(|entry| entry.body.clone()).collect::<Vec<_>>(), bodies);
-        assert_eq!(entries.iter().map(|entry| (entry.epoch, entry.number)).collect::<Vec<_>>(), [(3, 10), (3, 11), (3, 12)]);
+        assert_eq!(
+            entries.iter().map(|entry| (entry.epoch, entry.number)).collect::<Vec<_>>(),
+            [(3, 10), (3, 11), (3, 12)]
+        );
         let sealed = seal(ID, 3, 13);
         assert_eq!(decode(ID, (3, 13), &sealed), Ok(Stored::Seal));
         for bytes in [&bytes, &sealed] {

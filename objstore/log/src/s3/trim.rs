@@ -2,7 +2,7 @@
 //!
 //! - What is removed follows from listings, which may lack objects: an epoch whose entries are all trimmed stays in the
 //!   record until a listing shows nothing but its seal.
-//! - A batch is removed when the most entries that it may have are below the log's beginning: whatever a listing says.
+//! - A batch is removed when the most entries that it may have are below the log's beginning, also if the listing is wrong.
 //!
 //! A crash leaves objects below the beginning, which the next trim removes.
 

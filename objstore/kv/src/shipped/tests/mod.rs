@@ -39,12 +39,8 @@ impl Backend for Disk {
 }
 
 fn place(log: &Arc<Memory>, server: &str) -> Place {
-    place_in(log.clone(), server)
-}
-
-fn place_in(log: Arc<dyn Log>, server: &str) -> Place {
     let claim = Claim { server: server.to_owned(), lease: Duration::from_secs(60) };
-    Place { lease: Lease::Untended, ..Place::new(log, claim, Arc::new(|_| {})) }
+    Place { lease: Lease::Untended, ..Place::new(log.clone(), claim, Arc::new(|_| {})) }
 }
 
 /// Opens the copy on `disk`, or a new one.
@@ -53,10 +49,6 @@ fn open(log: &Arc<Memory>, server: &str, disk: &mut Disk) -> Result<Shipped<Disk
 }
 
 fn follower(log: &Arc<Memory>, server: &str, disk: &Disk) -> Result<Follower<Disk>> {
-    follower_in(log.clone(), server, disk)
-}
-
-fn follower_in(log: Arc<dyn Log>, server: &str, disk: &Disk) -> Result<Follower<Disk>> {
     let disk = disk.clone();
     let local = move |start| {
         if start == Start::Empty {
@@ -64,7 +56,7 @@ fn follower_in(log: Arc<dyn Log>, server: &str, disk: &Disk) -> Result<Follower<
         }
         Ok(disk.clone())
     };
-    Follower::open(local, place_in(log, server))
+    Follower::open(local, place(log, server))
 }
 
 fn owned(mut follower: Follower<Disk>) -> Result<Shipped<Disk>> {

@@ -1,5 +1,4 @@
-//! Random schedules: servers that share a log, which loses, delays and reorders, or one in an S3 store that does so;
-//! compared with a plain map.
+//! Random schedules: servers that share a log, which loses, delays and reorders; compared with a plain map.
 //!
 //! - Each batch writes its own name, so that a state tells which batches made it: the name leads to the batch before,
 //!   and to the whole content that it has to have.
@@ -7,11 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "the harness shows it with the failure")]
 
-use std::sync::atomic::AtomicU64;
-
 use objstore_log::memory::Faults;
-use objstore_log::s3::simulated::{Faults as StoreFaults, Simulated};
-use objstore_log::s3::{Clock, Objects, S3};
 use objstore_testing::random::{Choices, given, usual_seed};
 
 use super::*;
@@ -51,61 +46,8 @@ struct Running {
     failed: bool,
 }
 
-/// Where the log is.
-enum Place {
-    Memory(Arc<Memory>),
-    /// In objects in memory, with a clock in seconds.
-    S3(Arc<Simulated>, Arc<AtomicU64>),
-}
-
-impl Place {
-    fn with(engine: Engine, seed: u64) -> Self {
-        let mut faults = Choices::with(seed ^ 0x5555);
-        match engine {
-            Engine::Memory => {
-                let one_in = [0, 4, 12][faults.below(3)];
-                let log = Memory::with(LogId([1; 16]), Faults::chosen(move |end| faults.below(end), one_in));
-                Self::Memory(Arc::new(log))
-            }
-            Engine::S3 => {
-                let one_in = [0, 15, 60][faults.below(3)];
-                let faults = StoreFaults::chosen(move |end| faults.below(end), one_in);
-                Self::S3(Arc::new(Simulated::new(faults)), Arc::default())
-            }
-        }
-    }
-
-    /// The log as a new process sees it; one that a failing store refuses is tried again.
-    fn client(&self) -> Arc<dyn Log> {
-        match self {
-            Self::Memory(log) => log.clone(),
-            Self::S3(objects, now) => loop {
-                let (objects, now): (Arc<dyn Objects>, _) = (objects.clone(), Arc::clone(now));
-                let clock: Clock = Arc::new(move || Duration::from_secs(now.load(Ordering::Relaxed)));
-                match S3::open_in(objects, clock, "s3://simulated") {
-                    Ok(log) => return Arc::new(log),
-                    Err(error) => assert!(!matches!(error, objstore_log::Error::Unusable { .. }), "{error}"),
-                }
-            },
-        }
-    }
-
-    fn pass(&self) {
-        match self {
-            Self::Memory(log) => log.pass(Duration::from_secs(61)),
-            Self::S3(_, now) => drop(now.fetch_add(61, Ordering::Relaxed)),
-        }
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Engine {
-    Memory,
-    S3,
-}
-
 struct World {
-    log: Place,
+    log: Arc<Memory>,
     servers: Vec<Server>,
     made: Vec<Made>,
     /// The last batch that was acknowledged as synced.
@@ -118,25 +60,15 @@ struct World {
 
 #[test]
 fn servers_with_a_lossy_log_keep_what_they_acknowledged() {
-    run(Engine::Memory, 2000);
-}
-
-#[test]
-fn servers_with_a_log_in_a_failing_s3_store_keep_what_they_acknowledged() {
-    run(Engine::S3, 1000);
-}
-
-fn run(engine: Engine, usual: u64) {
     let (first, count) = match given("AMPHORA_SEED") {
         Some(seed) => (seed, 1),
-        None => (usual_seed(), given("AMPHORA_SCHEDULES").unwrap_or(usual)),
+        None => (usual_seed(), given("AMPHORA_SCHEDULES").unwrap_or(2000)),
     };
-    let begun = std::time::Instant::now();
     let (mut opened, mut lost) = (0, 0);
     let found_once = (count > 1).then_some(FOUND_ONCE);
     for seed in (first..first + count).chain(found_once) {
         let ran = std::panic::catch_unwind(|| {
-            let mut world = World::new(engine, seed);
+            let mut world = World::new(seed);
             (0..120).for_each(|_| world.step());
             (world.opened, world.lost)
         });
@@ -146,16 +78,18 @@ fn run(engine: Engine, usual: u64) {
         });
         (opened, lost) = (opened + more, lost + others);
     }
-    println!("{:?} for", begun.elapsed());
     println!("{count} schedules opened {opened} times, and lost what was only buffered {lost} times");
     assert!(count == 1 || opened as u64 > count * 3, "too few were opened");
 }
 
 impl World {
-    fn new(engine: Engine, seed: u64) -> Self {
+    fn new(seed: u64) -> Self {
+        let mut faults = Choices::with(seed ^ 0x5555);
+        let one_in = [0, 4, 12][faults.below(3)];
+        let log = Memory::with(LogId([1; 16]), Faults::chosen(move |end| faults.below(end), one_in));
         let servers = ["a", "b", "c"].map(|name| Server { name: name.to_owned(), ..Server::default() });
         Self {
-            log: Place::with(engine, seed),
+            log: Arc::new(log),
             servers: servers.into(),
             made: vec![Made::default()],
             acknowledged: 0,
@@ -177,7 +111,7 @@ impl World {
             17 => self.end(server, End::Close),
             _ => {
                 if self.choices.once_in(2) {
-                    self.log.pass();
+                    self.log.pass(Duration::from_secs(61));
                 }
                 self.open(server);
             }
@@ -199,16 +133,12 @@ impl World {
         }
         let standby = match server.standby.take() {
             Some(standby) => Ok(standby),
-            None => follower_in(self.log.client(), &server.name, &server.disk),
+            None => follower(&self.log, &server.name, &server.disk),
         };
         let Ok(mut standby) = standby else { return };
         for _ in 0..self.choices.below(3) {
             // What the log has lost is found by the claim.
             drop(standby.follow());
-        }
-        // A server counts a lease that it has seen.
-        if matches!(self.log, Place::S3(..)) && self.choices.once_in(2) {
-            self.log.pass();
         }
         if self.choices.once_in(4) {
             server.standby = Some(standby);
