@@ -111,6 +111,11 @@ impl Cluster {
         self.try_kubectl(args).status.success()
     }
 
+    /// The namespace of the test.
+    pub(super) fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
     /// The lab, if the cluster is one.
     pub(super) fn lab(&self) -> Option<&Lab> {
         self.lab.as_ref()

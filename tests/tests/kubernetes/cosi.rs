@@ -96,6 +96,37 @@ fn simultaneous_claims_all_get_their_buckets() {
     delete_classes(&cluster);
 }
 
+/// What a caller without a key may do is said by the class.
+#[test]
+fn a_class_opens_its_buckets_to_readers_without_a_key() {
+    let cluster = need!(Cluster::find("cosi-anonymous"));
+    classes(&cluster, "Delete");
+    let mut class = object("BucketClass", "amphora-test-public");
+    (class["driverName"], class["deletionPolicy"]) = (COSI_DRIVER.into(), "Delete".into());
+    class["parameters"] = json!({"anonymousAccess": "read"});
+    cluster.apply(&class);
+    let status = |info: &Value, bucket: &str, args: &[&str]| {
+        let endpoint = info["spec"]["secretS3"]["endpoint"].as_str().expect("a URL");
+        let mut command = cluster.command(tool("curl").expect("curl is installed"));
+        command.args(["--silent", "--output", "/dev/null", "--write-out", "%{http_code}"]).args(args);
+        run(command.arg(format!("{endpoint}/{bucket}/k")), std::time::Duration::from_secs(60)).expect("it ends").ok()
+    };
+    for (name, class, read) in [("closed", CLASS, "403"), ("open", "amphora-test-public", "200")] {
+        claim(&cluster, name, ("bucketClassName", class));
+        let bucket = bucket_of(&cluster, name);
+        let info = access(&cluster, name, name);
+        assert!(cluster.curl(&info, "k", &["--request", "PUT", "--data", "hello"]).status.success());
+        assert_eq!(status(&info, &bucket, &[]), read, "{name}");
+        assert_eq!(status(&info, &bucket, &["--request", "PUT", "--data", "other"]), "403", "{name}");
+        assert_eq!(cluster.curl(&info, "k", &[]).ok(), "hello");
+        cluster.delete(&format!("bucketaccess/{name}"));
+        cluster.delete(&format!("bucketclaim/{name}"));
+        cluster.wait_gone(&format!("bucket/{bucket}"));
+    }
+    cluster.delete("bucketclass/amphora-test-public");
+    delete_classes(&cluster);
+}
+
 /// Both handles of one bucket, and a Bucket object that could destroy what the CSI driver made.
 #[test]
 fn a_volume_is_readable_through_s3_and_not_deleted_by_cosi() {

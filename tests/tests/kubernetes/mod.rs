@@ -4,6 +4,7 @@
 //! `docs/internals/testing.md` describes the cluster that they need.
 
 mod attributes;
+mod backups;
 mod block;
 mod cluster;
 mod cosi;
