@@ -52,7 +52,7 @@ pub enum LogPlace {
     /// In PostgreSQL.
     Postgres(Box<PostgresSettings>),
     /// In an S3 store.
-    S3(S3Settings),
+    S3(Box<S3Settings>),
 }
 
 impl LogPlace {
@@ -143,7 +143,7 @@ impl MetadataUrl {
         env: Env<'_>,
     ) -> Result<LogPlace, Failure> {
         if self.0.starts_with("s3:") {
-            return self.in_s3(endpoint, content).map(LogPlace::S3);
+            return self.in_s3(endpoint, content).map(|settings| LogPlace::S3(Box::new(settings)));
         }
         if endpoint.is_some() {
             let why = "--metadata-endpoint is the address of an S3 store, and --metadata-url does not begin with s3://";
