@@ -102,9 +102,13 @@ fn a_store_in_s3_alone_is_checked_and_what_would_spoil_it_is_refused() {
     assert_eq!(server.terminate().code(), Some(0));
 }
 
-/// Runs the conformance suite on an S3 server, in a bucket that is there.
+/// A takeover follows the appends of an owner that never renews its lease for as long as it is slower than they are. A
+/// server's owner renews each second, and stops when that is refused: `acknowledged_objects_survive_…` and its siblings.
+const WITHOUT_RENEWALS: &str = "a_takeover_amid_appends_loses_and_adds_nothing";
+
+/// Runs the conformance suite on an S3 server, in a bucket that is there, but for [`WITHOUT_RENEWALS`].
 fn keeps_every_guarantee(endpoint: &str, bucket: &str, keys: &Keys) {
-    for (name, guarantee) in GUARANTEES {
+    for (name, guarantee) in GUARANTEES.iter().filter(|(name, _)| *name != WITHOUT_RENEWALS) {
         report(name);
         let location = Location::parse(&format!("s3://{bucket}/{name}")).expect("a location");
         let bucket = BucketOptions {
