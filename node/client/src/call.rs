@@ -101,13 +101,8 @@ pub(crate) async fn fetch(link: &Link, context: &Context, op: Op<'_>) -> Result<
 /// Waits until the store has made the changes that were answered here and that a call could meet. The call has begun in the
 /// cache: no other change of its files is answered here meanwhile.
 async fn wait_for_changes(link: &Link, op: &Op<'_>) {
-    let needed = link.queue.needed(op);
-    if !link.queue.is_made(needed) {
-        tokio::select! {
-            () = link.queue.made(needed) => {}
-            _ = link.lost() => {}
-        }
-    }
+    // The call itself is refused if the session is lost.
+    let _ = link.handed_in(link.queue.needed(op)).await;
 }
 
 /// Executes an operation at the store: its answer, and what the store tells besides.

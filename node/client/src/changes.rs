@@ -37,13 +37,8 @@ impl RemoteChanges {
         let Some(grant) = recalled.max() else { return };
         let link = &self.link;
         link.queue.recall(grant);
-        let last = link.queue.last();
-        self.runtime.block_on(async {
-            tokio::select! {
-                () = link.queue.made(last) => {}
-                _ = link.lost() => {}
-            }
-        });
+        // A session that is lost has handed in all that it ever will.
+        let _ = self.runtime.block_on(link.handed_in(link.queue.last()));
     }
 }
 

@@ -65,10 +65,7 @@ pub async fn open<T: Transport>(
     let opened = async {
         link.open().await?;
         // What an earlier process has answered is in the store before anything is served.
-        tokio::select! {
-            () = link.queue.made(link.queue.last()) => Ok(()),
-            refusal = link.lost() => Err(refusal),
-        }
+        link.handed_in(link.queue.last()).await
     };
     match timeout(limit, opened).await {
         Err(_) => Err(Unopened::Unreachable(limit)),

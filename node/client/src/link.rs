@@ -196,6 +196,20 @@ impl Link {
         matches!(*self.stage.borrow(), Stage::Lost(_))
     }
 
+    /// Completes when the store has made the changes up to this number that were answered here, or they have failed.
+    ///
+    /// # Errors
+    /// The refusal with which the session was lost.
+    pub(crate) async fn handed_in(&self, number: u64) -> std::result::Result<(), Refusal> {
+        if self.queue.is_made(number) {
+            return Ok(());
+        }
+        tokio::select! {
+            () = self.queue.made(number) => Ok(()),
+            refusal = self.lost() => Err(refusal),
+        }
+    }
+
     /// Completes when the session is lost.
     pub(crate) async fn lost(&self) -> Refusal {
         let mut stage = self.stage.subscribe();

@@ -186,13 +186,9 @@ impl FileService for Remote {
 
     fn end(&self) {
         let link = &self.link;
-        self.runtime.block_on(async {
-            tokio::select! {
-                () = link.queue.made(link.queue.last()) => {}
-                _ = link.lost() => {}
-            }
-        });
-        self.link.queue.end();
+        // A session that is lost ends, too.
+        let _ = self.runtime.block_on(link.handed_in(link.queue.last()));
+        link.queue.end();
         let ended = self.runtime.block_on(async { timeout(END, ask(&self.link, Ask::End(Nothing {}))).await });
         if ended.is_err() {
             tracing::warn!("the store was not told of the end of a session: it ends with its lease");

@@ -329,9 +329,6 @@ pub const LOOKUPS_PER_CALL: usize = 256;
 /// The most changes that a node has answered in one call: with the attributes that they leave, the answer fits into a head.
 pub const QUEUED_PER_CALL: usize = 100;
 
-/// The most bytes that one such change writes.
-pub const QUEUED_BYTES_MAX: usize = 128 << 10;
-
 /// The most requests in one renewal.
 pub const ANSWERED_MAX: usize = 4096;
 

@@ -7,13 +7,13 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use node_codec::session::{Answered, QUEUED_BYTES_MAX, QUEUED_PER_CALL, Queued, Sent, write};
+use node_codec::session::{Answered, QUEUED_PER_CALL, Queued, Sent, write};
 use node_codec::{decode_call, encode_reply};
 use node_wire::budget::Held;
 use node_wire::refusal::{Reason, Refusal};
 use node_wire::service::{Answer, Call};
 use objstore_base::error::Result as Done;
-use objstore_files::{Answer as Made, Attr, AttributeOp, ContentOp, Context, Op, Reply};
+use objstore_files::{Answer as Made, Attr, AttributeOp, ContentOp, Context, Op, QUEUED_BYTES_MAX, Reply};
 
 use crate::session::Session;
 use crate::unanswered::Unanswered;

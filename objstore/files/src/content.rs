@@ -3,6 +3,9 @@
 /// The most bytes that one call reads or writes: the largest request of the kernel.
 pub const DATA_BYTES_MAX: usize = 1 << 20;
 
+/// The most bytes that a change writes which is answered before the store has made it.
+pub const QUEUED_BYTES_MAX: usize = 128 << 10;
+
 /// A position in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {

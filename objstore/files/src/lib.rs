@@ -27,7 +27,7 @@ pub use calls::{
     OpenOp, Reply, SessionStanding, Trips,
 };
 pub use changes::{CHANGES_MAX, Change, Changes};
-pub use content::{Allocate, DATA_BYTES_MAX, Spot};
+pub use content::{Allocate, DATA_BYTES_MAX, QUEUED_BYTES_MAX, Spot};
 pub use context::{Caller, Context, RequestId, SessionId};
 pub use local::{Backing, LocalFiles, Released, Unfit};
 pub use locks::{

@@ -139,6 +139,13 @@ impl World {
         Attr { blocks: 0, ..attr }
     }
 
+    /// Has the store refuse the next change of the node, whose file `a` is known to it then.
+    fn refuse_next(&self, node: &FileSession) {
+        let leased = self.test.remote_again().lease_volume().expect("asked").expect("it has the lease");
+        self.refused.store(leased.made + 1, Ordering::SeqCst);
+        request(node, |files| files.lookup(ROOT_INO, "a")).expect("there");
+    }
+
     fn is_leased(&self) -> bool {
         self.test.store.core.leases.is_any()
     }
@@ -269,13 +276,9 @@ fn a_change_that_the_store_refuses_is_an_error_of_the_next_fsync_or_close_of_its
         lease(&world, &node);
         let (made, other) = (create(&node, "a"), create(&node, "b"));
         world.look();
-        world.clock.advance(PAUSE);
         lease(&world, &node);
         request(&node, |files| files.sync(made, false)).expect("synced");
-        let last = world.test.remote_again();
-        let next = last.lease_volume().expect("asked").expect("it has the lease").made + 1;
-        world.refused.store(next, Ordering::SeqCst);
-        request(&node, |files| files.lookup(ROOT_INO, "a")).expect("there");
+        world.refuse_next(&node);
         write(&node, made, 0, b"refused");
         write(&node, other, 0, b"made");
         request(&node, |files| files.sync(other, false)).expect("another file");
@@ -286,12 +289,9 @@ fn a_change_that_the_store_refuses_is_an_error_of_the_next_fsync_or_close_of_its
         world.look();
         assert_eq!(world.test.get(&world.bucket, "b").expect("there"), b"made");
         assert_eq!(world.test.get(&world.bucket, "a").expect("there"), b"");
-        world.clock.advance(PAUSE);
         lease(&world, &node);
         request(&node, |files| files.sync(made, false)).expect("synced");
-        let next = last.lease_volume().expect("asked").expect("it has the lease").made + 1;
-        world.refused.store(next, Ordering::SeqCst);
-        request(&node, |files| files.lookup(ROOT_INO, "a")).expect("there");
+        world.refuse_next(&node);
         write(&node, made, 0, b"refused");
         request(&node, |files| files.sync(other, false)).expect("another file");
         assert!(node.unreported(made).is_err() && node.unreported(made).is_ok());
@@ -308,7 +308,6 @@ fn what_was_answered_outlives_the_process_of_the_node_and_its_requests_are_answe
         lease(&world, &node);
         let made = create(&node, "a");
         world.look();
-        world.clock.advance(PAUSE);
         lease(&world, &node);
         weather.fall_silent();
         write(&node, made, 0, b"answered");

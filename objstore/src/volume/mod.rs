@@ -46,9 +46,7 @@ pub use crate::feed::Feed;
 pub use crate::session_id::SessionId;
 pub(crate) use persistent::forget_owed;
 pub(crate) use remote::resume_all;
-pub use remote::{
-    Barrier, OpenRemote, QUEUED_BYTES_MAX, QueuedCall, RemoteAbout, RemoteSession, SlotCall, VolumeLease,
-};
+pub use remote::{Barrier, OpenRemote, QueuedCall, RemoteAbout, RemoteSession, SlotCall, VolumeLease};
 pub(crate) use session::Session;
 pub use session::{Volume, VolumeOptions};
 pub use types::*;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use objstore::bucket::{Keys, Location, Options as BucketOptions};
-use objstore::meta::log::conformance::{Fixture, GUARANTEES};
+use objstore::meta::log::conformance::{Fixture, GUARANTEES, WITHOUT_RENEWALS};
 use objstore::meta::log::s3::{Clock, S3, Settings};
 
 use super::shared::InS3;
@@ -101,10 +101,6 @@ fn a_store_in_s3_alone_is_checked_and_what_would_spoil_it_is_refused() {
     server.restart();
     assert_eq!(server.terminate().code(), Some(0));
 }
-
-/// A takeover follows the appends of an owner that never renews its lease for as long as it is slower than they are. A
-/// server's owner renews each second, and stops when that is refused: `acknowledged_objects_survive_…` and its siblings.
-const WITHOUT_RENEWALS: &str = "a_takeover_amid_appends_loses_and_adds_nothing";
 
 /// Runs the conformance suite on an S3 server, in a bucket that is there, but for [`WITHOUT_RENEWALS`].
 fn keeps_every_guarantee(endpoint: &str, bucket: &str, keys: &Keys) {

@@ -1,6 +1,6 @@
 //! Which changes that were answered here, and that the store lacks, a call could meet: it waits for them.
 
-use objstore_files::{AttributeOp, ContentOp, LockOp, NameOp, Op, OpenOp};
+use objstore_files::{ContentOp, LockOp, NameOp, Op, OpenOp};
 
 /// The changes that a call waits for.
 pub(super) enum Concerns {
@@ -12,11 +12,19 @@ pub(super) enum Concerns {
     All,
 }
 
+impl Concerns {
+    /// Those of the inodes that a call names; of a call that names none, all.
+    fn of(inos: [Option<u64>; 2]) -> Self {
+        let [one, other] = inos;
+        one.or(other).map_or(Self::All, |ino| Self::Inodes([ino, other.unwrap_or(ino)]))
+    }
+}
+
 /// The changes that a call could meet.
 pub(super) fn concerns(op: &Op<'_>) -> Concerns {
     match op {
         Op::Names(op) => of_names(op),
-        Op::Attributes(op) => of_attributes(op),
+        Op::Attributes(op) => Concerns::of([op.ino(), None]),
         Op::Content(op) => of_content(op),
         Op::Opens(op) => of_opens(op),
         Op::Locks(op) => of_locks(*op),
@@ -49,47 +57,17 @@ fn of_names(op: &NameOp<'_>) -> Concerns {
     }
 }
 
-fn of_attributes(op: &AttributeOp<'_>) -> Concerns {
-    match op {
-        AttributeOp::Attr { ino }
-        | AttributeOp::SetAttr { ino, .. }
-        | AttributeOp::LosePrivileges { ino, .. }
-        | AttributeOp::Flags { ino }
-        | AttributeOp::SetFlags { ino, .. }
-        | AttributeOp::Xattr { ino, .. }
-        | AttributeOp::Xattrs { ino }
-        | AttributeOp::SetXattr { ino, .. }
-        | AttributeOp::RemoveXattr { ino, .. }
-        | AttributeOp::Acl { ino, .. }
-        | AttributeOp::SetAcl { ino, .. }
-        | AttributeOp::RemoveAcl { ino, .. } => one(*ino),
-        AttributeOp::Space {} => Concerns::All,
-    }
-}
-
 fn of_content(op: &ContentOp) -> Concerns {
     match op {
-        ContentOp::Read { ino, .. }
-        | ContentOp::Write { ino, .. }
-        | ContentOp::WriteBack { ino, .. }
-        | ContentOp::Append { ino }
-        | ContentOp::Recall { ino }
-        | ContentOp::Seek { ino, .. }
-        | ContentOp::Allocate { ino, .. } => one(*ino),
-        ContentOp::CopyRange { from, to, .. } => Concerns::Inodes([from.ino, to.ino]),
         ContentOp::Sync { .. } | ContentOp::SyncVolume {} => Concerns::All,
+        op => Concerns::of(op.inos()),
     }
 }
 
 fn of_opens(op: &OpenOp<'_>) -> Concerns {
     match op {
-        OpenOp::CheckOpen { ino, .. }
-        | OpenOp::OpenWriter { ino }
-        | OpenOp::CloseWriter { ino, .. }
-        | OpenOp::Closing { ino, .. }
-        | OpenOp::Closed { ino, .. } => one(*ino),
         OpenOp::KeepsVersions {} => Concerns::Nothing,
-        OpenOp::OpenBefore { .. } | OpenOp::ProbeResult { .. } => Concerns::All,
+        op => Concerns::of([op.ino(), None]),
     }
 }
 

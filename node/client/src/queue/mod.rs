@@ -26,11 +26,13 @@ use std::cell::Cell;
 use std::path::Path;
 
 use bytes::Bytes;
-use node_codec::session::{QUEUED_BYTES_MAX, Queued, write};
+use node_codec::session::{Queued, write};
 use node_codec::{decode_reply, encode_call, encode_reply};
 use node_session::Moment;
 use objstore_base::error::{Error, Result};
-use objstore_files::{Answer, AttributeOp, ContentOp, Context, Make, NameOp, Op, OpenOp, Reply, RequestId, SetAttr};
+use objstore_files::{
+    Answer, AttributeOp, ContentOp, Context, Make, NameOp, Op, OpenOp, QUEUED_BYTES_MAX, Reply, RequestId, SetAttr,
+};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -163,7 +165,7 @@ impl Queue {
     /// The changes of others are not followed any more, or the session is lost: nothing is answered here from now on. What was
     /// is handed in.
     pub(crate) fn close(&self) {
-        self.state.lock().stage = Stage::Over;
+        self.state.lock().stage.forbid();
     }
 
     /// The kernel has the answer to a request; whether it was answered here.
@@ -189,7 +191,7 @@ impl Queue {
     /// The session has ended, and the journal with it.
     pub(crate) fn end(&self) {
         let state = &mut *self.state.lock();
-        state.stage = Stage::Over;
+        state.stage.forbid();
         if let Some(journal) = state.journal.take() {
             journal.remove();
         }

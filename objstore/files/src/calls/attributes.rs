@@ -131,3 +131,24 @@ operations! {
         [Read] space: Space {} -> Space;
     }
 }
+
+impl AttributeOp<'_> {
+    /// The inode that the operation names.
+    pub fn ino(&self) -> Option<u64> {
+        match self {
+            Self::Attr { ino }
+            | Self::SetAttr { ino, .. }
+            | Self::LosePrivileges { ino, .. }
+            | Self::Flags { ino }
+            | Self::SetFlags { ino, .. }
+            | Self::Xattr { ino, .. }
+            | Self::Xattrs { ino }
+            | Self::SetXattr { ino, .. }
+            | Self::RemoveXattr { ino, .. }
+            | Self::Acl { ino, .. }
+            | Self::SetAcl { ino, .. }
+            | Self::RemoveAcl { ino, .. } => Some(*ino),
+            Self::Space {} => None,
+        }
+    }
+}

@@ -110,3 +110,21 @@ operations! {
         [Set] sync_volume: SyncVolume {} -> ();
     }
 }
+
+impl ContentOp {
+    /// The inodes that the operation names.
+    pub fn inos(&self) -> [Option<u64>; 2] {
+        match self {
+            Self::Read { ino, .. }
+            | Self::Write { ino, .. }
+            | Self::WriteBack { ino, .. }
+            | Self::Append { ino }
+            | Self::Recall { ino }
+            | Self::Seek { ino, .. }
+            | Self::Allocate { ino, .. }
+            | Self::Sync { ino, .. } => [Some(*ino), None],
+            Self::CopyRange { from, to, .. } => [Some(from.ino), Some(to.ino)],
+            Self::SyncVolume {} => [None, None],
+        }
+    }
+}

@@ -76,3 +76,17 @@ operations! {
         } -> ();
     }
 }
+
+impl OpenOp<'_> {
+    /// The inode that the operation names; of those that tell the store what a session holds, none.
+    pub fn ino(&self) -> Option<u64> {
+        match self {
+            Self::CheckOpen { ino, .. }
+            | Self::OpenWriter { ino }
+            | Self::CloseWriter { ino, .. }
+            | Self::Closing { ino, .. }
+            | Self::Closed { ino, .. } => Some(*ino),
+            Self::KeepsVersions {} | Self::OpenBefore { .. } | Self::ProbeResult { .. } => None,
+        }
+    }
+}

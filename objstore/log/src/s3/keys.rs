@@ -25,7 +25,7 @@ pub(super) fn epoch(epoch: Epoch) -> String {
 
 /// A batch of an epoch, or its seal.
 pub(super) fn batch(epoch: Epoch, first: u64) -> String {
-    format!("log/{epoch:020}/{first:020}")
+    format!("{}{first:020}", self::epoch(epoch))
 }
 
 /// The number in the key of a batch.

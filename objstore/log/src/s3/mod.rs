@@ -192,10 +192,22 @@ fn unavailable(error: objstore_bucket::Error) -> Error {
 
 /// The error of a write: without an answer it is unknown whether it was made.
 fn unknown(error: objstore_bucket::Error) -> Error {
-    match unavailable(error) {
+    indeterminate(unavailable(error))
+}
+
+/// The error of several steps of which one may have been made.
+fn indeterminate(error: Error) -> Error {
+    match error {
         Error::Unavailable { why } => Error::Indeterminate { why },
         other => other,
     }
+}
+
+/// Random bytes: an id, or the name of a probe.
+fn random() -> Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Error::Unusable { why: format!("no random bytes: {error}") })?;
+    Ok(bytes)
 }
 
 impl Log for S3 {

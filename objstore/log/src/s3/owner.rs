@@ -11,7 +11,7 @@ use super::append::Own;
 use super::record::{RECORD_BYTES_MAX, Record, SEGMENTS_MAX, Segment};
 use super::stored::{self, Stored};
 use super::walk::Ahead;
-use super::{S3, keys, unavailable, unknown};
+use super::{S3, indeterminate, keys, random, unavailable, unknown};
 use crate::error::{Error, Result};
 use crate::owner::{Claim, Epoch, LogId, Tail, Tenure};
 
@@ -46,9 +46,7 @@ impl S3 {
     }
 
     fn make(&self) -> Result<()> {
-        let mut id = [0; 16];
-        getrandom::fill(&mut id).map_err(|error| Error::Unusable { why: format!("no random bytes: {error}") })?;
-        match self.records.put(keys::OWNER, Record::new(LogId(id)).encode()) {
+        match self.records.put(keys::OWNER, Record::new(LogId(random()?)).encode()) {
             // Another server was faster.
             Ok(_) | Err(BucketError::Conflict { .. }) => self.record().map(drop),
             Err(error) => Err(unknown(error)),
@@ -191,10 +189,7 @@ impl S3 {
     /// the log meanwhile.
     fn open_epoch(&self, claimed: &Cached) -> Result<Option<Tenure>> {
         let begin = match claimed.record.open() {
-            Some(open) => self.seal(&claimed.record, open).map_err(|error| match error {
-                Error::Unavailable { why } => Error::Indeterminate { why },
-                other => other,
-            })?,
+            Some(open) => self.seal(&claimed.record, open).map_err(indeterminate)?,
             None => claimed.record.first,
         };
         let mut next = claimed.record.clone();

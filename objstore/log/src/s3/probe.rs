@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use objstore_bucket::Error as BucketError;
 
-use super::{S3, unavailable, unknown};
+use super::{S3, random, unavailable, unknown};
 use crate::error::{Error, Result};
 
 /// An entity tag that no object has.
@@ -13,9 +13,7 @@ const OTHER: &str = "\"00000000000000000000000000000000\"";
 
 impl S3 {
     pub(super) fn probe(&self) -> Result<()> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|error| Error::Unusable { why: format!("no random bytes: {error}") })?;
-        let key = format!("probe/{:032x}", u128::from_be_bytes(random));
+        let key = format!("probe/{:032x}", u128::from_be_bytes(random()?));
         let outcome = self.probe_at(&key);
         if let Err(error) = self.records.remove(&[key]) {
             tracing::debug!(%error, "a probe of the log's bucket was not removed");

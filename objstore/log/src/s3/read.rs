@@ -57,7 +57,7 @@ impl S3 {
                 _ => record = now,
             }
         }
-        Err(Error::Unavailable { why: format!("the owner of the log at {} changes all the time", self.place) })
+        Err(self.restless())
     }
 
     /// Reads what is wanted, as far as the log goes.
@@ -142,6 +142,9 @@ impl S3 {
             }
             record = now;
         }
-        Err(Error::Unavailable { why: format!("the owner of the log at {} changes all the time", self.place) })
+        Err(self.restless())
+    }
+    fn restless(&self) -> Error {
+        Error::Unavailable { why: format!("the owner of the log at {} changes all the time", self.place) }
     }
 }

@@ -13,7 +13,9 @@
 use std::ops::Range;
 
 use node_session::{CallId, Digest};
-use objstore_files::{Answer, AttributeOp, ContentOp, Context, Make, NameOp, Op, OpenOp, Reply, SetAttr};
+use objstore_files::{
+    Answer, AttributeOp, ContentOp, Context, Make, NameOp, Op, OpenOp, QUEUED_BYTES_MAX, Reply, SetAttr,
+};
 
 use super::super::replay::{Call, InSlot, QUEUE_SLOT, SlotCall, last_of_slot};
 use super::super::session::{Session, Volume};
@@ -29,8 +31,6 @@ use crate::tree::{Given, Tx};
 
 /// How many inode numbers are set aside with a lease.
 const INOS: u64 = 1 << 16;
-/// The most bytes that one such change writes.
-pub const QUEUED_BYTES_MAX: usize = 128 << 10;
 
 /// A lease that a session was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]

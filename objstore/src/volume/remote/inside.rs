@@ -6,7 +6,7 @@
 //!   What was handed out before the store was opened is recognized by its recorded parents alone.
 //! - Changes outside of the root are not delivered: they have names.
 
-use objstore_files::{AttributeOp, Change, Changes, ContentOp, LockOp, NameOp, Op, OpenOp};
+use objstore_files::{Change, Changes, LockOp, NameOp, Op};
 
 use super::super::session::Volume;
 use super::super::types::ROOT_INO;
@@ -66,9 +66,10 @@ fn reaches(volume: &Volume, ino: u64) -> Result<bool> {
 fn named(op: &Op<'_>) -> [Option<u64>; 2] {
     match op {
         Op::Names(op) => named_by_names(op),
-        Op::Attributes(op) => [named_by_attributes(op), None],
-        Op::Content(op) => named_by_content(op),
-        Op::Opens(op) => [named_by_opens(op), None],
+        Op::Attributes(op) => [op.ino(), None],
+        Op::Content(op) => op.inos(),
+        // Without an inode: questions about what this session holds itself.
+        Op::Opens(op) => [op.ino(), None],
         Op::Locks(op) => [named_by_locks(op), None],
     }
 }
@@ -90,51 +91,6 @@ fn named_by_names(op: &NameOp<'_>) -> [Option<u64>; 2] {
         NameOp::Link { ino, parent, .. } => [Some(*ino), Some(*parent)],
         NameOp::Rename { rename } => [Some(rename.from_parent), Some(rename.to_parent)],
         NameOp::Forget { .. } => [None, None],
-    }
-}
-
-fn named_by_attributes(op: &AttributeOp<'_>) -> Option<u64> {
-    match op {
-        AttributeOp::Attr { ino }
-        | AttributeOp::SetAttr { ino, .. }
-        | AttributeOp::LosePrivileges { ino, .. }
-        | AttributeOp::Flags { ino }
-        | AttributeOp::SetFlags { ino, .. }
-        | AttributeOp::Xattr { ino, .. }
-        | AttributeOp::Xattrs { ino }
-        | AttributeOp::SetXattr { ino, .. }
-        | AttributeOp::RemoveXattr { ino, .. }
-        | AttributeOp::Acl { ino, .. }
-        | AttributeOp::SetAcl { ino, .. }
-        | AttributeOp::RemoveAcl { ino, .. } => Some(*ino),
-        AttributeOp::Space {} => None,
-    }
-}
-
-fn named_by_content(op: &ContentOp) -> [Option<u64>; 2] {
-    match op {
-        ContentOp::Read { ino, .. }
-        | ContentOp::Write { ino, .. }
-        | ContentOp::WriteBack { ino, .. }
-        | ContentOp::Append { ino }
-        | ContentOp::Recall { ino }
-        | ContentOp::Seek { ino, .. }
-        | ContentOp::Allocate { ino, .. }
-        | ContentOp::Sync { ino, .. } => [Some(*ino), None],
-        ContentOp::CopyRange { from, to, .. } => [Some(from.ino), Some(to.ino)],
-        ContentOp::SyncVolume {} => [None, None],
-    }
-}
-
-fn named_by_opens(op: &OpenOp<'_>) -> Option<u64> {
-    match op {
-        OpenOp::CheckOpen { ino, .. }
-        | OpenOp::OpenWriter { ino }
-        | OpenOp::CloseWriter { ino, .. }
-        | OpenOp::Closing { ino, .. }
-        | OpenOp::Closed { ino, .. } => Some(*ino),
-        // Questions about what this session holds itself.
-        OpenOp::KeepsVersions {} | OpenOp::OpenBefore { .. } | OpenOp::ProbeResult { .. } => None,
     }
 }
 

@@ -19,7 +19,7 @@ mod open;
 mod session;
 
 pub use super::replay::SlotCall;
-pub use exclusive::{QUEUED_BYTES_MAX, QueuedCall, VolumeLease};
+pub use exclusive::{QueuedCall, VolumeLease};
 pub use open::OpenRemote;
 pub(crate) use open::resume_all;
 pub use session::{Barrier, RemoteAbout, RemoteSession};
